@@ -1,0 +1,34 @@
+# Two commands do everything: `make demo` and `make test`. Each builds its own environment first, once.
+PYTHON ?= python3
+BIN := .venv/bin
+# A constraint must never turn into a multi-gigabyte CUDA download on a laptop: constraints.txt pins what is installed.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.PHONY: demo test lint types unit clean
+
+demo: .venv/installed
+	$(BIN)/dsgt compare dsgt dpsgd d2 sgd
+
+test: lint types unit
+
+lint: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/installed-test
+	$(BIN)/mypy
+
+unit: .venv/installed-test
+	$(BIN)/pytest
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) .
+	touch $@
+
+.venv/installed-test: .venv/installed
+	$(INSTALL) '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,175 @@
+"""The vocabulary: what a method, a mixing and a network are. Everything else speaks in these words.
+
+Tensors are ``(..., m)``: ``(n, m)`` where all nodes live in one process, ``(m,)`` on a real node. A method uses
+elementwise arithmetic, reductions over the last axis with ``keepdim=True``, and ``mix``; so one text serves both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]] | scipy.sparse.csr_array
+"""A weight matrix: W[i, j] is the weight node i gives to what it hears from node j."""
+
+S = TypeVar("S", bound=tuple[Any, ...])
+
+
+class Pending(ABC):
+    """A mixing on its way through the network."""
+
+    @abstractmethod
+    def wait(self) -> Tensor:
+        """What arrived. May be called again."""
+
+
+@dataclass(frozen=True)
+class Done(Pending):
+    """A mixing that has arrived."""
+
+    value: Tensor
+
+    def wait(self) -> Tensor:
+        return self.value
+
+
+class Mix(ABC):
+    """One round of weighted averaging with the neighbours."""
+
+    @abstractmethod
+    def start(self, v: Tensor) -> Pending:
+        """Send v; what arrives is sum_j W[i, j] v_j, the node itself included."""
+
+    @abstractmethod
+    def start_flow(self, v: Tensor) -> Pending:
+        """Send v; what arrives is sum_j W[i, j] (v_j - v_i), that is (W - I) v computed from the differences.
+
+        For a symmetric W its sum over the nodes is zero up to the rounding of the *differences*, so a method that
+        adds up flows does not drift once the nodes agree. ``mix(v) - v`` would round at the size of v, for ever.
+        """
+
+    def __call__(self, v: Tensor) -> Tensor:
+        return self.start(v).wait()
+
+    def flow(self, v: Tensor) -> Tensor:
+        return self.start_flow(v).wait()
+
+    def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
+        """Mix several tensors in one message, so that they arrive at one moment and over one network."""
+        mixed = self(torch.cat(vs, dim=-1))
+        return mixed.split([v.shape[-1] for v in vs], dim=-1)
+
+
+class Network(ABC):
+    """Who mixes with whom, and where the nodes live. Closing it drains the messages still in flight."""
+
+    nodes: int
+    """How many nodes the network joins."""
+    node: int | None = None
+    """Which node lives in this process; None where all of them do."""
+
+    @abstractmethod
+    def at(self, k: int) -> Mix:
+        """The mixing of round k. A message that a method sends in round k travels over this network."""
+
+    @property
+    @abstractmethod
+    def matrices(self) -> Sequence[Matrix]:
+        """Every weight matrix that ``at`` may use; more than one where the network changes."""
+
+    @abstractmethod
+    def gather(self, v: Tensor) -> Tensor:
+        """The rows ``(n, m)`` of all nodes, on every node. For looking, not for training."""
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """What stands before m in the shape of this process's tensors: (n,) in a simulator, () on a real node."""
+        return (self.nodes,) if self.node is None else ()
+
+    def close(self) -> None:  # noqa: B027 - nothing to drain where messages never travel
+        """Wait for every message in flight."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method asks of every W it is given. rho < 1, so that the network agrees at all, is asked by everyone."""
+
+    rows: bool = True
+    """Each row sums to 1: equal models stay equal."""
+    columns: bool = True
+    """Each column sums to 1: mixing keeps the sum."""
+    symmetric: bool = False
+    floor: float | None = None
+    """The smallest eigenvalue must lie above it."""
+    average: bool = False
+    """W is 1/n everywhere."""
+    static: bool = False
+    """W must not change from round to round."""
+
+    def __str__(self) -> str:
+        if self.average:
+            return "W = 1/n everywhere"
+        kind = {(True, True): "doubly", (True, False): "row", (False, True): "column"}[self.rows, self.columns]
+        words = ["static"] * self.static + ["symmetric"] * self.symmetric + [f"{kind} stochastic"]
+        if self.floor is not None:
+            words[-1] += f", smallest eigenvalue > {self.floor:.3g}"
+        return " ".join(words)
+
+
+class Algorithm(ABC, Generic[S]):
+    """A method as mathematics: two pure functions. The state is a NamedTuple whose first field x is the model.
+
+    The step is cut just after a gradient, so that one function is both ``optimizer.step()`` and the body of the
+    simulator's loop. A ``Pending`` kept in the state flies while the next gradient is computed.
+    """
+
+    needs: ClassVar[Needs] = Needs()
+    sends: ClassVar[int]
+    """How many m-vectors a node sends to each neighbour in a round."""
+    exact: ClassVar[bool]
+    """Whether a constant learning rate reaches the optimum when the nodes' data differ and gradients are exact."""
+
+    @abstractmethod
+    def init(self, x: Tensor, mix: Mix) -> S:
+        """The state before the first gradient, chosen so that ``update`` needs no first-round branch."""
+
+    @abstractmethod
+    def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
+        """The state after a round; g is the (stochastic) gradient at ``s.x``."""
+
+
+def settle(state: S) -> S:
+    """The same state with every message arrived: what can be saved, compared and copied."""
+    fields = [Done(f.wait()) if isinstance(f, Pending) else f for f in state]
+    return cast(S, type(state)(*fields))
+
+
+def tensors(state: tuple[Any, ...]) -> dict[str, Tensor]:
+    """The fields of a state by name, waited for: what a checkpoint holds and a metric looks at."""
+    names: tuple[str, ...] = state._fields  # type: ignore[attr-defined]
+    return {name: f.wait() if isinstance(f, Pending) else f for name, f in zip(names, state, strict=True)}
+
+
+def with_tensors(state: S, values: dict[str, Tensor]) -> S:
+    """The inverse of ``tensors``: a state of the same kind holding these values."""
+    fields = {
+        name: Done(values[name]) if isinstance(old, Pending) else values[name]
+        for name, old in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
+    }
+    return cast(S, type(state)(**fields))

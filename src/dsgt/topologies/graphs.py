@@ -1,0 +1,9 @@
+"""Who hears whom: networkx graphs on the nodes 0 ... n - 1."""
+
+from __future__ import annotations
+
+import networkx as nx
+
+
+def ring(n: int) -> "nx.Graph[int]":
+    return nx.cycle_graph(n)

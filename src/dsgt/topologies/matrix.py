@@ -1,0 +1,34 @@
+"""Weight matrices in, from whatever holds them: one canonical form, and its basic checks."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from torch import Tensor
+
+from dsgt.core import Matrix
+
+MatrixLike: TypeAlias = "Tensor | np.ndarray[Any, Any] | scipy.sparse.sparray | scipy.sparse.spmatrix | list[list[float]]"
+
+
+def as_matrix(W: MatrixLike) -> Matrix:
+    """W as a float64 NumPy array, or as a CSR array where it came sparse; square, not empty, without NaN."""
+    if isinstance(W, Tensor):
+        W = W.detach().cpu()
+        if W.layout is not Tensor([]).layout:
+            W = scipy.sparse.coo_array((W.to_sparse_coo().coalesce().values(), W.to_sparse_coo().coalesce().indices()))
+    matrix: Matrix
+    if scipy.sparse.issparse(W):
+        matrix = scipy.sparse.csr_array(W, dtype=np.float64)
+        entries = matrix.data
+    else:
+        matrix = np.array(W, dtype=np.float64)
+        entries = matrix
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"W has shape {tuple(matrix.shape)}, but a weight matrix is square: one row and column per node")
+    if not np.isfinite(entries).all():
+        i = int(np.argwhere(~np.isfinite(np.asarray(matrix.sum(axis=1))))[0, 0])
+        raise ValueError(f"W has an entry that is not a finite number in row {i}; every weight must be finite")
+    return matrix
