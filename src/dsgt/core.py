@@ -75,6 +75,10 @@ class Network(ABC):
     """How many nodes the network joins."""
     node: int | None = None
     """Which node lives in this process; None where all of them do."""
+    mixings: int = 0
+    """How many mixings have been started: each sends one message over every edge."""
+    bytes_sent: int = 0
+    """By the nodes of this process."""
 
     @abstractmethod
     def at(self, k: int) -> Mix:
@@ -88,6 +92,13 @@ class Network(ABC):
     @abstractmethod
     def gather(self, v: Tensor) -> Tensor:
         """The rows ``(n, m)`` of all nodes, on every node. For looking, not for training."""
+
+    @abstractmethod
+    def mean(self, v: Tensor) -> Tensor:
+        """The mean ``(m,)`` over all nodes, on every node. For looking, not for training."""
+
+    def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
+        """Called by the loop when every node has computed its gradient of round k."""
 
     @property
     def lead(self) -> tuple[int, ...]:
