@@ -31,10 +31,14 @@ def average(graph: nx.Graph) -> np.ndarray:
 
 
 def push(graph: nx.Graph) -> np.ndarray:
-    """Column stochastic and unbalanced: every node tells its neighbours equal shares, except the edge from 0 to 1."""
-    W = nx.to_numpy_array(graph, nodelist=range(len(graph))) + np.eye(len(graph))
-    if len(graph) > 2:
-        W[1, 0] = 0
+    """Column stochastic and unbalanced: one edge is a one-way street, and every node tells equal shares."""
+    directed = graph.to_directed()
+    for edge in graph.edges:
+        directed.remove_edge(*edge)
+        if nx.is_strongly_connected(directed):
+            break
+        directed.add_edge(*edge)
+    W = nx.to_numpy_array(directed, nodelist=range(len(graph))).T + np.eye(len(graph))
     return W / W.sum(axis=0)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 import dsgt
@@ -16,7 +19,10 @@ X0 = torch.zeros(5, dtype=F64)
 RING = metropolis(nx.cycle_graph(4))
 
 
-def start(algorithm=None, W=RING, x0=X0, lr=0.1, grad=quadratic(4).full):
+FULL = quadratic(4).full
+
+
+def start(algorithm=None, W=RING, x0=X0, lr=0.1, grad=FULL):
     return dsgt.iterate(algorithm or dsgt.DSGT(), grad, W, x0, lr)
 
 
@@ -76,8 +82,7 @@ def test_a_gradient_with_nan_names_the_node_and_the_round():
 
     states = start(grad=grad)
     with pytest.raises(dsgt.DivergedError, match="the gradient of node 2 in round 3 is not finite") as caught:
-        for _ in range(10):
-            next(states)
+        list(itertools.islice(states, 10))
     assert (caught.value.node, caught.value.k) == (2, 3)
 
 
@@ -107,12 +112,10 @@ def test_mpi_without_mpi4py_says_what_to_install(monkeypatch):
 
 
 def test_large_sparse_networks_are_checked_without_a_dense_matrix():
-    import scipy.sparse
-
     n = 20_000
     ring = scipy.sparse.diags_array([[1 / 3], [1 / 3], [1 / 3]], offsets=[-1, 0, 1], shape=(n, n), dtype=float).tolil()
     ring[0, n - 1] = ring[n - 1, 0] = 1 / 3
     start(W=ring.tocsr(), x0=torch.zeros(1), grad=lambda x, k: x)
     ring[0, n - 1] = 0
-    with pytest.raises(ValueError, match="row 0 sums to 0.666667"):
+    with pytest.raises(ValueError, match=r"row 0 sums to 0\.666667"):
         start(W=ring.tocsr(), x0=torch.zeros(1), grad=lambda x, k: x)
