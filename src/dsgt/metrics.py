@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -50,7 +51,7 @@ def gradient_norm(s: Snapshot) -> float:
 
 def consensus(s: Snapshot) -> float:
     """||X - 1 x̄'||_F / sqrt(n): how far a node's model is from the mean model, root mean square."""
-    return float((s.x - s.mean).norm()) / len(s.x) ** 0.5
+    return float((s.x - s.mean).norm()) / math.sqrt(len(s.x))
 
 
 def megabytes(s: Snapshot) -> float:

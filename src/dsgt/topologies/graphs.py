@@ -5,5 +5,6 @@ from __future__ import annotations
 import networkx as nx
 
 
-def ring(n: int) -> "nx.Graph[int]":
-    return nx.cycle_graph(n)
+def ring(n: int) -> nx.Graph[int]:
+    graph: nx.Graph[int] = nx.cycle_graph(n)
+    return graph

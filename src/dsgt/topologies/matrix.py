@@ -10,7 +10,9 @@ from torch import Tensor
 
 from dsgt.core import Matrix
 
-MatrixLike: TypeAlias = "Tensor | np.ndarray[Any, Any] | scipy.sparse.sparray | scipy.sparse.spmatrix | list[list[float]]"
+MatrixLike: TypeAlias = (
+    "Tensor | np.ndarray[Any, Any] | scipy.sparse.sparray | scipy.sparse.spmatrix | list[list[float]]"
+)
 
 
 def as_matrix(W: MatrixLike) -> Matrix:
@@ -27,8 +29,27 @@ def as_matrix(W: MatrixLike) -> Matrix:
         matrix = np.array(W, dtype=np.float64)
         entries = matrix
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise ValueError(f"W has shape {tuple(matrix.shape)}, but a weight matrix is square: one row and column per node")
+        raise ValueError(
+            f"W has shape {tuple(matrix.shape)}, but a weight matrix is square: one row and column per node"
+        )
     if not np.isfinite(entries).all():
         i = int(np.argwhere(~np.isfinite(np.asarray(matrix.sum(axis=1))))[0, 0])
         raise ValueError(f"W has an entry that is not a finite number in row {i}; every weight must be finite")
     return matrix
+
+
+def is_averaging(W: Matrix) -> bool:
+    """Whether W is 1/n everywhere, so that one all-reduce does what it does."""
+    return isinstance(W, np.ndarray) and bool(np.abs(W - 1 / len(W)).max() < 1e-12)
+
+
+def links(W: Matrix) -> int:
+    """How many messages one mixing sends: the nonzero weights between different nodes."""
+    if isinstance(W, np.ndarray):
+        return int(np.count_nonzero(W) - np.count_nonzero(np.diagonal(W)))
+    return int(W.count_nonzero() - np.count_nonzero(W.diagonal()))
+
+
+def vectors_sent(W: Matrix) -> int:
+    """How many m-vectors travel in one mixing, all nodes together; a ring all-reduce where W averages everyone."""
+    return 2 * (W.shape[0] - 1) if is_averaging(W) else links(W)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -50,8 +51,8 @@ def _complaints(needs: Needs, W: Matrix) -> list[str]:
         found += _sums(W.sum(axis=0), "column", fix)
     if needs.symmetric and (gap := abs(W - W.T).max()) > TOLERANCE:
         found.append(
-            f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use topologies.metropolis(graph), "
-            "or DSGT, which allows it"
+            f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use "
+            "topologies.metropolis(graph), or DSGT, which allows it"
         )
     if not found and needs.floor is not None and n > 1 and (low := smallest_eigenvalue(W)) <= needs.floor:
         s = (needs.floor - low) / (1 - low)
@@ -62,7 +63,7 @@ def _complaints(needs: Needs, W: Matrix) -> list[str]:
     return found
 
 
-def _sums(sums: np.ndarray, what: str, fix: str) -> list[str]:  # type: ignore[type-arg]
+def _sums(sums: Any, what: str, fix: str) -> list[str]:
     off = np.abs(np.asarray(sums) - 1)
     i = int(off.argmax())
     if off[i] < TOLERANCE:
@@ -78,8 +79,8 @@ def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
     if parts > 1:
         other = int((label != label[0]).argmax())
         return [
-            f"needs a connected network, but no messages get both ways between nodes 0 and {other}: add edges, or train "
-            "each part alone"
+            f"needs a connected network, but no messages get both ways between nodes 0 and {other}: add edges, or "
+            "train each part alone"
         ]
     if n == 1 or all((W.diagonal() > 0).all() and W.min() >= 0 for W in matrices):
         return []  # connected, nonnegative and with a positive diagonal: a product of such matrices is primitive

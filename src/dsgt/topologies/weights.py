@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 
 
-def metropolis(graph: "nx.Graph[int]") -> np.ndarray[Any, np.dtype[np.float64]]:
+def metropolis(graph: nx.Graph[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """W[i, j] = 1 / (1 + max(d_i, d_j)): symmetric, doubly stochastic, known from the degrees of two neighbours."""
     W = np.zeros((len(graph), len(graph)))
     for i, j in graph.edges:
