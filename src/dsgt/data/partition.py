@@ -132,7 +132,9 @@ def apportion(total: int, proportions: np.ndarray[Any, Any]) -> Ints:
 def _count(data: Sized | int, nodes: int) -> int:
     N = data if isinstance(data, int) else len(data)
     if not 1 <= nodes <= N:
-        raise ValueError(f"{N} samples cannot be shared among {nodes} nodes: each needs at least one; use 1 ... {N} nodes")
+        raise ValueError(
+            f"{N} samples cannot be shared among {nodes} nodes: each needs at least one; use 1 ... {N} nodes"
+        )
     return N
 
 

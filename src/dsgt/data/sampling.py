@@ -190,8 +190,8 @@ class Full(Sampling):
     def batch_sizes(self, sizes: Tensor) -> Tensor:
         return sizes
 
-    def draw(self, d: Draws, k: int, rounds: int) -> Tensor:  # noqa: ARG002 - the same in every round
+    def draw(self, d: Draws, k: int, rounds: int) -> Tensor:
         return d.slots[1].expand(rounds, -1)
 
-    def rounds_at_once(self, d: Draws) -> int:  # noqa: ARG002
+    def rounds_at_once(self, d: Draws) -> int:
         return 1

@@ -27,7 +27,9 @@ class Shards(Sequence[Tensor]):
         if len(self.sizes) == 0 or (empty := int((self.sizes < 1).sum())):
             which = "there is none" if not len(self.sizes) else f"node {int(self.sizes.argmin())} holds none"
             many = f" (and {empty - 1} others)" if len(self.sizes) and empty > 1 else ""
-            raise ValueError(f"every node needs at least one sample, but {which}{many}; use fewer nodes or more samples")
+            raise ValueError(
+                f"every node needs at least one sample, but {which}{many}; use fewer nodes or more samples"
+            )
         if int(self.sizes.sum()) != len(self.order):
             raise ValueError(f"the shard sizes sum to {int(self.sizes.sum())}, but there are {len(self.order)} indices")
         if int(self.order.min()) < 0:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from dsgt.data.samples import Samples
 from dsgt.data.shards import Shards
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def least_squares(
@@ -49,7 +52,7 @@ def classification(
 
 def _features(
     sizes: Sequence[int], dim: int, heterogeneity: float, seed: int
-) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:  # type: ignore[type-arg]
+) -> tuple[Array, Array, np.random.Generator]:
     if not len(sizes) or min(sizes) < 1 or dim < 1 or heterogeneity < 0:
         raise ValueError(
             f"sizes are {list(sizes)[:8]}, dim is {dim} and heterogeneity is {heterogeneity}; every node needs at least one "
@@ -61,12 +64,7 @@ def _features(
     return rng.standard_normal((len(node), dim)), truths[node], rng
 
 
-def _samples(
-    features: np.ndarray,  # type: ignore[type-arg]
-    targets: np.ndarray,  # type: ignore[type-arg]
-    sizes: Sequence[int],
-    dtype: torch.dtype,
-) -> tuple[Samples, Shards]:
+def _samples(features: Array, targets: Array, sizes: Sequence[int], dtype: torch.dtype) -> tuple[Samples, Shards]:
     """The samples come node after node, so the shards are consecutive."""
     t = torch.from_numpy(targets)
     samples = Samples(torch.from_numpy(features).to(dtype), t.to(dtype) if t.is_floating_point() else t.long())
