@@ -51,8 +51,8 @@ class Snapshot:
     def optimum(self) -> Tensor:
         if self.problem.optimum is None:
             raise ValueError(
-                f"the optimum of this {type(self.problem).__name__} is not known; use least squares, or logistic regression "
-                "with l2 > 0, or measure the loss"
+                f"the optimum of this {type(self.problem).__name__} is not known; use least squares, or logistic "
+                "regression with l2 > 0, or measure the loss"
             )
         return self.problem.optimum
 
@@ -118,8 +118,8 @@ def tracking(s: Snapshot) -> float:
     name = next((f for f in ("y", "Wy") if f in fields), None)
     if name is None:
         raise ValueError(
-            f"tracking needs a tracker, but the state has only {', '.join(fields)}; use DSGT, GNSD or Aug-DGM, or drop this "
-            "metric"
+            f"tracking needs a tracker, but the state has only {', '.join(fields)}; use DSGT, GNSD or Aug-DGM, or drop "
+            "this metric"
         )
     return float((s.field(name) - s.field("g").mean(dim=0)).norm()) / math.sqrt(len(s.x))
 

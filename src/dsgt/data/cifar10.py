@@ -40,8 +40,8 @@ def cifar10(
     """Training and test samples: normalised colours, as images (N, 3, 32, 32) or as vectors (N, 3072).
 
     ``root`` is the directory that holds ``cifar-10-batches-py``; without it, the environment variable DSGT_DATA says.
-    If the folder is missing it is downloaded (170 MB) when ``download`` is True, and when it is None and somebody at the
-    terminal agrees.
+    If the folder is missing it is downloaded (170 MB) when ``download`` is True, or when it is None and somebody at
+    the terminal agrees.
     """
     folder = locate(root, download=download)
     return tuple(_samples(folder, names, images, dtype) for names in (TRAIN, TEST))  # type: ignore[return-value]
@@ -52,7 +52,8 @@ def locate(root: Path | str | None, *, download: bool | None, url: str = URL, md
     base = root if root is not None else os.environ.get(VARIABLE)
     if base is None:
         raise FileNotFoundError(
-            f"where is CIFAR-10? Give cifar10(root), the directory that holds or shall hold {FOLDER}, or set {VARIABLE} to it"
+            f"where is CIFAR-10? Give cifar10(root), the directory that holds or shall hold {FOLDER}, or set "
+            f"{VARIABLE} to it"
         )
     folder = Path(base).expanduser() / FOLDER
     missing = [name for name in TRAIN + TEST if not (folder / name).is_file()]
@@ -60,8 +61,8 @@ def locate(root: Path | str | None, *, download: bool | None, url: str = URL, md
         return folder
     if folder.exists():
         raise FileNotFoundError(
-            f"{folder} has no {', '.join(missing)}: the copy is incomplete; delete the folder to have it downloaded again, "
-            f"or unpack {url} there"
+            f"{folder} has no {', '.join(missing)}: the copy is incomplete; delete the folder to have it downloaded "
+            f"again, or unpack {url} there"
         )
     if download is None and sys.stdin.isatty():
         download = Confirm.ask(f"CIFAR-10 is not in {folder.parent}. Download it from {url} (170 MB)?", default=False)

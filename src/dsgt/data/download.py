@@ -29,8 +29,8 @@ def download_archive(url: str, md5: str, folder: Path) -> None:
         found = _fetch(url, archive, folder.parent)
         if found != md5:
             raise ValueError(
-                f"{url} has the checksum {found}, but {md5} is published: the download was damaged or the file has changed; "
-                "try again, and do not use it if it happens twice"
+                f"{url} has the checksum {found}, but {md5} is published: the download was damaged or the file has "
+                "changed; try again, and do not use it if it happens twice"
             )
         try:
             with tarfile.open(archive) as tar:
@@ -72,8 +72,8 @@ def _fetch(url: str, target: Path, parent: Path) -> str:
                 bar.advance(task, len(piece))
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise ConnectionError(
-            f"{url} cannot be reached ({error}). Either try again with a network, or download it on another machine and "
-            f"unpack it in {parent}"
+            f"{url} cannot be reached ({error}). Either try again with a network, or download it on another machine "
+            f"and unpack it in {parent}"
         ) from error
     if got < length:
         raise ConnectionError(f"{url} ended after {got} of {length} bytes; try again")

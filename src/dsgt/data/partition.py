@@ -65,8 +65,8 @@ def dirichlet(labels: Tensor, nodes: int, *, alpha: float, seed: int = 0) -> Sha
         if np.bincount(owners, minlength=nodes).all():
             return _from_owners(owners, nodes)
     raise ValueError(
-        f"alpha = {alpha} left one of {nodes} nodes without samples in each of {REDRAWS} draws; use a larger alpha, fewer "
-        "nodes or another seed"
+        f"alpha = {alpha} left one of {nodes} nodes without samples in each of {REDRAWS} draws; use a larger alpha, "
+        "fewer nodes or another seed"
     )
 
 
@@ -87,7 +87,8 @@ def by_label(labels: Tensor, nodes: int, *, labels_per_node: int, seed: int = 0)
         holders = np.nonzero((held == label).any(axis=1))[0]
         if len(holders) > len(group):
             raise ValueError(
-                f"label {label} has {len(group)} samples for {len(holders)} nodes; use fewer nodes or fewer labels per node"
+                f"label {label} has {len(group)} samples for {len(holders)} nodes; use fewer nodes or fewer labels "
+                "per node"
             )
         owners[group] = np.repeat(holders, apportion(len(group), np.ones(len(holders))))
     return _from_owners(owners, nodes)

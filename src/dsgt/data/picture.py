@@ -13,8 +13,8 @@ def counts(shards: Shards, labels: Tensor) -> Tensor:
     """How many samples of each label every node holds, (n, classes)."""
     if labels.is_floating_point() or len(labels) != shards.samples:
         raise ValueError(
-            f"there are {len(labels)} labels of dtype {labels.dtype} for {shards.samples} samples; give one whole number per "
-            "sample"
+            f"there are {len(labels)} labels of dtype {labels.dtype} for {shards.samples} samples; give one whole "
+            "number per sample"
         )
     classes = int(labels.max()) + 1
     node = torch.repeat_interleave(torch.arange(len(shards)), shards.sizes.cpu())

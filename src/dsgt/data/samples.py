@@ -21,9 +21,9 @@ class Samples:
     def __post_init__(self) -> None:
         if self.features.ndim < 2 or not self.features.is_floating_point():
             raise ValueError(
-                f"features have shape {tuple(self.features.shape)} and dtype {self.features.dtype}, but N samples are a "
-                "real tensor (N, ...) of at least two dimensions; use features.float(), and features[:, None] for one "
-                "number a sample"
+                f"features have shape {tuple(self.features.shape)} and dtype {self.features.dtype}, but N samples are "
+                "a real tensor (N, ...) of at least two dimensions; use features.float(), and features[:, None] for "
+                "one number a sample"
             )
         if self.targets.ndim < 1 or len(self.targets) != len(self.features) or not len(self.features):
             raise ValueError(
@@ -81,7 +81,8 @@ def as_samples(data: DataLike) -> Samples:
         return Samples(*data.tensors)
     if isinstance(data, IterableDataset) or not isinstance(data, Sized):
         raise TypeError(
-            f"{type(data).__name__} has no length, but samples are drawn at random: give a map-style Dataset, or tensors"
+            f"{type(data).__name__} has no length, but samples are drawn at random: give a map-style Dataset, or "
+            "tensors"
         )
     items = [data[i] for i in range(len(data))]
     if not items or not (isinstance(items[0], tuple | list) and len(items[0]) == 2):

@@ -23,7 +23,7 @@ from dsgt.data.partition import apportion
 from dsgt.randomness import absorb, bits_of, integers_of, uniform_of
 
 DRAWN_AT_ONCE = 1 << 15
-"""How many draws are computed in one go: enough to make the cost per round small, too few for torch to start threads."""
+"""How many draws are computed in one go: enough to be cheap per round, too few for torch to start threads."""
 _REPLACED, _SHUFFLED, _BERNOULLI = 1, 2, 3  # different ways to draw see different numbers
 
 
@@ -87,8 +87,8 @@ class Sized(Sampling):
     def __post_init__(self) -> None:
         if (self.eta is None) == (self.batch is None):
             raise ValueError(
-                "say how much is drawn in one way: eta, the share of every shard; batch=1024, the global batch, shared in "
-                "proportion to the shards; or batch=[b_1, b_2, ...], one size per node"
+                "say how much is drawn in one way: eta, the share of every shard; batch=1024, the global batch, shared "
+                "in proportion to the shards; or batch=[b_1, b_2, ...], one size per node"
             )
         if self.eta is not None and not 0 < self.eta <= 1:
             raise ValueError(f"eta is {self.eta}, but it is the share of a shard that is drawn: 0 < eta <= 1")
@@ -100,8 +100,8 @@ class Sized(Sampling):
         if isinstance(self.batch, int):
             if not len(sizes) <= self.batch <= N:
                 raise ValueError(
-                    f"the global batch is {self.batch}, but {len(sizes)} nodes hold {N} samples and each draws at least "
-                    f"one; use {len(sizes)} ... {N}"
+                    f"the global batch is {self.batch}, but {len(sizes)} nodes hold {N} samples and each draws at "
+                    f"least one; use {len(sizes)} ... {N}"
                 )
             b = torch.from_numpy(apportion(self.batch, sizes.cpu().numpy().astype(np.float64))).to(sizes.device)
             return b.clamp_(min=1)
@@ -110,8 +110,8 @@ class Sized(Sampling):
             i = int((b > sizes).int().argmax()) if b.shape == sizes.shape else -1
             what = f"node {i} holds {int(sizes[i])} samples and is to draw {int(b[i])}" if i >= 0 else f"{len(b)} sizes"
             raise ValueError(
-                f"batch gives {what}, but it needs one size for each of the {len(sizes)} nodes, between 1 and the size of "
-                "its shard; use eta, which suits every shard"
+                f"batch gives {what}, but it needs one size for each of the {len(sizes)} nodes, between 1 and the size "
+                "of its shard; use eta, which suits every shard"
             )
         return b
 

@@ -38,7 +38,7 @@ def classification(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Samples, Shards]:
-    """Labels drawn from a softmax of linear scores; heterogeneity shifts node i's features and, with them, its labels."""
+    """Labels drawn from a softmax of linear scores; heterogeneity shifts node i's features and so its labels."""
     if classes < 2:
         raise ValueError(f"classes is {classes}, but there must be at least 2 to tell apart")
     features, _, rng = _features(sizes, dim, 0.0, seed)
@@ -55,8 +55,8 @@ def _features(
 ) -> tuple[Array, Array, np.random.Generator]:
     if not len(sizes) or min(sizes) < 1 or dim < 1 or heterogeneity < 0:
         raise ValueError(
-            f"sizes are {list(sizes)[:8]}, dim is {dim} and heterogeneity is {heterogeneity}; every node needs at least one "
-            "sample, dim is at least 1 and heterogeneity is not negative"
+            f"sizes are {list(sizes)[:8]}, dim is {dim} and heterogeneity is {heterogeneity}; every node needs at "
+            "least one sample, dim is at least 1 and heterogeneity is not negative"
         )
     rng = np.random.default_rng(seed)
     truths = rng.standard_normal(dim) + heterogeneity * rng.standard_normal((len(sizes), dim))

@@ -135,6 +135,6 @@ def check_labels(data: Samples, classes: int, what: str) -> None:
     if data.classes > classes:
         sample = int((data.targets >= classes).nonzero()[0])
         raise ValueError(
-            f"{what} sample {sample} has the label {int(data.targets[sample])}, but there are {classes} classes: labels are "
-            f"0 ... {classes - 1}"
+            f"{what} sample {sample} has the label {int(data.targets[sample])}, but there are {classes} classes: "
+            f"labels are 0 ... {classes - 1}"
         )

@@ -16,7 +16,7 @@ from dsgt.problems.linear import LinearModel
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """How curved a problem is. In the paper's units, where losses are summed, each is N/n (L_i) or N (L, mu) times this."""
+    """How curved a problem is. In the paper's units, where losses are summed: L_i N/n, L N and mu N."""
 
     L_i: Tensor
     """Smoothness of each node's F_i = (n N_i / N) (its mean loss) + (l2/2) |x|^2, (n,): F is the mean of the F_i."""
@@ -42,8 +42,8 @@ class LeastSquares(LinearModel):
         super().__init__(data, shards, sampling, scores=1, test=test, intercept=intercept, l2=l2)
         if self.data.labelled or self.data.targets.ndim != 1:
             raise TypeError(
-                f"targets are {self.data.targets.dtype} of shape {tuple(self.data.targets.shape)}, but least squares takes "
-                "one real number per sample; use targets.to(features.dtype), or Logistic for classes"
+                f"targets are {self.data.targets.dtype} of shape {tuple(self.data.targets.shape)}, but least squares "
+                "takes one real number per sample; use targets.to(features.dtype), or Logistic for classes"
             )
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ def lenet(*, channels: int = 3, size: int = 32, classes: int = 10, seed: int = 0
     second = first // 2 + 2 * padding - 4
     if channels < 1 or classes < 2 or second < 2:
         raise ValueError(
-            f"lenet(channels={channels}, size={size}, classes={classes}): images need at least 1 channel, 8 x 8 pixels and "
-            "2 classes"
+            f"lenet(channels={channels}, size={size}, classes={classes}): images need at least 1 channel, 8 x 8 pixels "
+            "and 2 classes"
         )
     flat = 16 * (second // 2) ** 2
     with torch.random.fork_rng(devices=[]):  # initial weights by seed, without touching the global stream

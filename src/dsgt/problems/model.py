@@ -150,14 +150,15 @@ def _check(flat: Flat, data: Samples) -> Tensor:
     for name, layer in flat.module.named_modules():
         if isinstance(layer, _BatchNorm) and layer.training:
             raise ValueError(
-                f"the layer {name!r} is a {type(layer).__name__} in training mode: its running statistics are a state that "
-                "no method mixes, and a sample's loss would depend on its batch; use GroupNorm or LayerNorm, or freeze it "
-                "with .eval()"
+                f"the layer {name!r} is a {type(layer).__name__} in training mode: its running statistics are a state "
+                "that no method mixes, and a sample's loss would depend on its batch; use GroupNorm or LayerNorm, or "
+                "freeze it with .eval()"
             )
         if isinstance(layer, _DropoutNd) and layer.training and layer.p > 0:
             raise ValueError(
-                f"the layer {name!r} is a {type(layer).__name__} in training mode: its masks come from one global random "
-                "stream, so nodes would no longer draw their own numbers; set p = 0, use l2, or switch it off with .eval()"
+                f"the layer {name!r} is a {type(layer).__name__} in training mode: its masks come from one global "
+                "random stream, so nodes would no longer draw their own numbers; set p = 0, use l2, or switch it off "
+                "with .eval()"
             )
     few = slice(0, min(2, len(data)))
     buffers = [b.clone() for b in flat.module.buffers()]
@@ -169,8 +170,8 @@ def _check(flat: Flat, data: Samples) -> Tensor:
             value = flat.loss(outputs, data.targets[few])
     except Exception as error:
         raise ValueError(
-            f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} ({data.features.dtype}) "
-            f"with targets of dtype {data.targets.dtype}: {error}"
+            f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} "
+            f"({data.features.dtype}) with targets of dtype {data.targets.dtype}: {error}"
         ) from error
     if not torch.equal(outputs, again):
         raise ValueError("the module gives different outputs for the same input; make it a function: no random layers")
