@@ -1,6 +1,6 @@
 """Peer-to-peer training in PyTorch, without a server, exact on uneven data."""
 
-from dsgt import algorithms, metrics, networks, problems, topologies
+from dsgt import algorithms, metrics, networks, problems, randomness, topologies
 from dsgt._version import __version__
 from dsgt.algorithms import (
     ALGORITHMS,
@@ -47,6 +47,7 @@ __all__ = [
     "metrics",
     "networks",
     "problems",
+    "randomness",
     "run",
     "settle",
     "topologies",

@@ -189,8 +189,8 @@ def _trainable(params: Iterable[Tensor]) -> list[Tensor]:
     kinds = {(p.dtype, p.device) for p in trained}
     if len(kinds) > 1:
         raise ValueError(
-            f"the parameters have different dtypes or devices ({', '.join(map(str, kinds))}); one flat vector holds them "
-            "all: convert the model with model.to(device, dtype)"
+            f"the parameters have different dtypes or devices ({', '.join(map(str, kinds))}); one flat vector holds "
+            "them all: convert the model with model.to(device, dtype)"
         )
     return trained
 

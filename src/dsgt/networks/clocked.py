@@ -58,7 +58,7 @@ class Clocked(Network):
             raise ValueError(f"latency is {latency} and bandwidth {bandwidth}; expected latency >= 0, bandwidth > 0")
         self.network = W if isinstance(W, Dense | Cycle) else Dense(W)
         self.nodes = self.network.nodes
-        self.network.traffic = self.traffic
+        self.traffic = self.network.traffic
         self.latency, self.bandwidth = latency, bandwidth
         self._compute = compute
         self.clock = np.zeros(self.nodes)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Done, Matrix, Mix, Network, Pending
-from dsgt.topologies.matrix import MatrixLike, as_matrix, vectors_sent
+from dsgt.topologies.matrix import MatrixLike, as_matrix, to_dense, vectors_sent
 
 SPARSE_BELOW = 0.1
 """Share of nonzero weights below which a sparse product is the faster one (benchmarks/dense.py)."""
@@ -64,9 +64,9 @@ class Dense(Network, Mix):
 def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Callable[[Tensor], Tensor]:
     """v -> W v on this device, by a sparse product where that is faster."""
     n = W.shape[0]
-    nonzero = W.nnz if scipy.sparse.issparse(W) else np.count_nonzero(W)
+    nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
     if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
-        dense = torch.as_tensor(W.toarray() if scipy.sparse.issparse(W) else W).to(device, dtype)
+        dense = torch.as_tensor(to_dense(W)).to(device, dtype)
         return dense.matmul
     csr = scipy.sparse.csr_array(W)
     with warnings.catch_warnings():
@@ -76,5 +76,6 @@ def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Callable[[Te
             torch.from_numpy(csr.indices.astype(np.int64)),
             torch.from_numpy(csr.data).to(dtype),
             size=(n, n),
+            check_invariants=False,
         ).to(device)
     return sparse.matmul

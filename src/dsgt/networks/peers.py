@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix, Mix, Network, Pending
-from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging
+from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
 """Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take."""
@@ -52,11 +52,10 @@ class Peers(Network, Mix):
                 f"{launcher.format(n=self.nodes)}, or give a W of size {world}"
             )
         self.own = float(self.W[node, node])
-        row = self.W[[node], :] if isinstance(self.W, np.ndarray) else self.W[[node], :].toarray()
-        column = self.W[:, [node]] if isinstance(self.W, np.ndarray) else self.W[:, [node]].toarray()
-        self.hears = {int(j): float(row[0, j]) for j in np.flatnonzero(row[0]) if j != node}
+        row, column = to_dense(self.W[[node], :])[0], to_dense(self.W[:, [node]])[:, 0]
+        self.hears = {int(j): float(row[j]) for j in np.flatnonzero(row) if j != node}
         """Whom this node hears, and the weight it gives to each."""
-        self.tells = [int(i) for i in np.flatnonzero(column[:, 0]) if i != node]
+        self.tells = [int(i) for i in np.flatnonzero(column) if i != node]
         """Who hears this node."""
         self._averaging = is_averaging(self.W) and self.nodes > 1
         self._flights: list[_Flight] = []
@@ -136,8 +135,7 @@ class Peers(Network, Mix):
 
     def _check_agreement(self) -> None:
         """Different weights at different nodes are a silent error, so compare fingerprints first."""
-        entries = self.W if isinstance(self.W, np.ndarray) else self.W.toarray()
-        digest = hashlib.sha256(np.ascontiguousarray(entries).tobytes()).digest()[:6]  # exact in a float64
+        digest = hashlib.sha256(np.ascontiguousarray(to_dense(self.W)).tobytes()).digest()[:6]  # exact in a float64
         mine = torch.tensor([float(int.from_bytes(digest, "big"))], dtype=torch.float64)
         prints = self.gather(mine)[:, 0]
         different = (prints != prints[0]).nonzero().flatten().tolist()

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
+import torch
 from torch import Tensor
 
 from dsgt.core import Matrix
@@ -18,9 +19,12 @@ MatrixLike: TypeAlias = (
 def as_matrix(W: MatrixLike) -> Matrix:
     """W as a float64 NumPy array, or as a CSR array where it came sparse; square, not empty, without NaN."""
     if isinstance(W, Tensor):
-        W = W.detach().cpu()
-        if W.layout is not Tensor([]).layout:
-            W = scipy.sparse.coo_array((W.to_sparse_coo().coalesce().values(), W.to_sparse_coo().coalesce().indices()))
+        W = W.detach().cpu().double()
+        if W.layout != torch.strided:
+            coo = W.to_sparse_coo().coalesce()
+            W = scipy.sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=tuple(W.shape))
+        else:
+            W = W.numpy()
     matrix: Matrix
     if scipy.sparse.issparse(W):
         matrix = scipy.sparse.csr_array(W, dtype=np.float64)
@@ -36,6 +40,10 @@ def as_matrix(W: MatrixLike) -> Matrix:
         i = int(np.argwhere(~np.isfinite(np.asarray(matrix.sum(axis=1))))[0, 0])
         raise ValueError(f"W has an entry that is not a finite number in row {i}; every weight must be finite")
     return matrix
+
+
+def to_dense(W: Matrix) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return W if isinstance(W, np.ndarray) else np.asarray(W.toarray())
 
 
 def is_averaging(W: Matrix) -> bool:

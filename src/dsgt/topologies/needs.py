@@ -10,6 +10,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from dsgt.core import Matrix, Needs
+from dsgt.topologies.matrix import to_dense
 from dsgt.topologies.spectrum import rho, smallest_eigenvalue
 
 TOLERANCE = 1e-6
@@ -100,5 +101,4 @@ def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
 
 
 def _second_modulus(W: Matrix) -> float:
-    dense = W.toarray() if scipy.sparse.issparse(W) else W
-    return float(np.sort(np.abs(np.linalg.eigvals(dense)))[-2])
+    return float(np.sort(np.abs(np.linalg.eigvals(to_dense(W))))[-2])
