@@ -1,15 +1,20 @@
-"""What is measured: functions of a snapshot of all nodes."""
+"""What is measured: functions of a snapshot of all nodes. A runtime gathers the models and calls the same functions.
+
+Nothing here draws random numbers, so measuring more often changes nothing but the time it takes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from torch import Tensor
 
 from dsgt.core import Network, tensors
+from dsgt.networks.clocked import Clocked
 from dsgt.problems.base import Problem
 
 
@@ -27,10 +32,29 @@ class Snapshot:
     seconds: float
     """Wall-clock seconds spent training, measuring excluded."""
 
-    @property
+    @cached_property
     def mean(self) -> Tensor:
         """The network's mean model, (m,)."""
         return self.x.mean(dim=0)
+
+    @cached_property
+    def node_losses(self) -> Tensor:
+        """The mean loss over all samples, at each node's model, (n,)."""
+        return self.problem.loss(self.x)
+
+    @cached_property
+    def node_accuracies(self) -> Tensor:
+        """The test accuracy of each node's model, (n,)."""
+        return self.problem.accuracy(self.x)
+
+    @cached_property
+    def optimum(self) -> Tensor:
+        if self.problem.optimum is None:
+            raise ValueError(
+                f"the optimum of this {type(self.problem).__name__} is not known; use least squares, or logistic "
+                "regression with l2 > 0, or measure the loss"
+            )
+        return self.problem.optimum
 
     def field(self, name: str) -> Tensor:
         return self.network.gather(tensors(self.state)[name])
@@ -49,9 +73,70 @@ def gradient_norm(s: Snapshot) -> float:
     return float(s.problem.gradient(s.mean).norm())
 
 
+def accuracy(s: Snapshot) -> float:
+    """The test accuracy of the mean model."""
+    return float(s.problem.accuracy(s.mean))
+
+
+def node_loss_mean(s: Snapshot) -> float:
+    """The mean loss over all samples, at each node's own model; then the mean over the nodes."""
+    return float(s.node_losses.mean())
+
+
+def node_loss_min(s: Snapshot) -> float:
+    return float(s.node_losses.min())
+
+
+def node_loss_max(s: Snapshot) -> float:
+    return float(s.node_losses.max())
+
+
+def node_accuracy_mean(s: Snapshot) -> float:
+    """The test accuracy of each node's own model; then the mean over the nodes."""
+    return float(s.node_accuracies.mean())
+
+
+def node_accuracy_min(s: Snapshot) -> float:
+    return float(s.node_accuracies.min())
+
+
+def node_accuracy_max(s: Snapshot) -> float:
+    return float(s.node_accuracies.max())
+
+
 def consensus(s: Snapshot) -> float:
     """||X - 1 x̄'||_F / sqrt(n): how far a node's model is from the mean model, root mean square."""
     return float((s.x - s.mean).norm()) / math.sqrt(len(s.x))
+
+
+def tracking(s: Snapshot) -> float:
+    """||Y - 1 s̄'||_F / sqrt(n): how far a node's tracker is from the mean gradient of all nodes, root mean square.
+
+    Y is the tracker as the state holds it: W y, on its way through the network, where the method sends it early.
+    """
+    fields = tensors(s.state)
+    name = next((f for f in ("y", "Wy") if f in fields), None)
+    if name is None:
+        raise ValueError(
+            f"tracking needs a tracker, but the state has only {', '.join(fields)}; use DSGT, GNSD or Aug-DGM, or drop "
+            "this metric"
+        )
+    return float((s.field(name) - s.field("g").mean(dim=0)).norm()) / math.sqrt(len(s.x))
+
+
+def gap(s: Snapshot) -> float:
+    """F(x̄) - F(x*): the excess loss of the mean model, where the optimum is known."""
+    return float(s.problem.loss(s.mean)) - float(s.problem.loss(s.optimum))
+
+
+def distance(s: Snapshot) -> float:
+    """||X - 1 x*'||_F / sqrt(n): how far a node's model is from the optimum, root mean square, where it is known."""
+    return float((s.x - s.optimum).norm()) / math.sqrt(len(s.x))
+
+
+def epochs(s: Snapshot) -> float:
+    """How often all samples have been looked at."""
+    return s.k * s.problem.epochs_per_round
 
 
 def megabytes(s: Snapshot) -> float:
@@ -60,13 +145,61 @@ def megabytes(s: Snapshot) -> float:
 
 
 def seconds(s: Snapshot) -> float:
+    """Wall-clock, training only."""
     return s.seconds
+
+
+def virtual_seconds(s: Snapshot) -> float:
+    """When the slowest node would have finished, by the network's own clock."""
+    if not isinstance(s.network, Clocked):
+        raise ValueError(f"{type(s.network).__name__} has no clock; use networks.Clocked(W, ...), or measure seconds")
+    return s.network.seconds
+
+
+def stationarity(L: float) -> Metric:
+    """||∇f(x̄)||^2 + n L^2 ||X - 1 x̄'||_F^2, the term that the paper's R(k) averages, in the paper's units.
+
+    There f is the sum of all losses, so ∇f = N ∇F, and L is the largest smoothness of a node's summed loss.
+    """
+
+    def term(s: Snapshot) -> float:
+        n = len(s.x)
+        return (s.problem.samples * gradient_norm(s)) ** 2 + n * L**2 * n * consensus(s) ** 2
+
+    return term
+
+
+def R(rows: Iterable[Mapping[str, float]], lr: Callable[[int], float], *, column: str = "stationarity") -> list[float]:
+    """R(k) of the paper for every row: the mean of ``stationarity`` up to there, weighted with the learning rate.
+
+    Exactly the paper's with ``every=1``; with sparser rows, the same average over the rounds that were measured.
+    """
+    total = weight = 0.0
+    means = []
+    for row in rows:
+        step = lr(int(row["round"]))
+        total += step * row[column]
+        weight += step
+        means.append(total / weight)
+    return means
 
 
 DEFAULT: dict[str, Metric] = {
     "loss": loss,
     "gradient_norm": gradient_norm,
     "consensus": consensus,
+    "epochs": epochs,
     "megabytes": megabytes,
     "seconds": seconds,
 }
+
+CLASSIFICATION: dict[str, Metric] = DEFAULT | {
+    "accuracy": accuracy,
+    "node_accuracy_mean": node_accuracy_mean,
+    "node_accuracy_min": node_accuracy_min,
+    "node_accuracy_max": node_accuracy_max,
+    "node_loss_mean": node_loss_mean,
+    "node_loss_min": node_loss_min,
+    "node_loss_max": node_loss_max,
+}
+"""For problems with test labels."""

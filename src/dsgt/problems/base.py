@@ -22,8 +22,10 @@ class Problem(ABC):
     nodes: int
     dim: int
     """m, the number of parameters of a model."""
-    optimum: Tensor | None = None
-    """The minimiser (m,), where it is known."""
+    samples: int
+    """N, the number of samples of all nodes together."""
+    epochs_per_round: float
+    """M / N, the share of all samples that one round looks at."""
 
     @abstractmethod
     def __getitem__(self, i: int) -> Problem:
@@ -35,8 +37,11 @@ class Problem(ABC):
 
     @abstractmethod
     def oracle(self, seed: int) -> Oracle:
-        """Gradients s_i = (n b_i / M) (mean gradient of node i's batch), so that mean(s) is the gradient of the mean
-        loss over the union of the batches, and ``lr`` is the learning rate of centralized SGD on it."""
+        """Gradients s_i = (n N_i / N) (mean gradient of node i's batch), so that mean(s) is an unbiased gradient of the
+        mean loss over all samples, and ``lr`` is the learning rate of centralized SGD with the global batch M.
+
+        For batches b_i = eta N_i this is (n b_i / M) times the mean gradient. Where eta N_i is no whole number b_i is
+        rounded, and the weight n N_i / N stays exact."""
 
     @abstractmethod
     def loss(self, x: Tensor) -> Tensor:
@@ -45,3 +50,12 @@ class Problem(ABC):
     @abstractmethod
     def gradient(self, x: Tensor) -> Tensor:
         """The gradient of ``loss``, for each row: (..., m) -> (..., m)."""
+
+    @property
+    def optimum(self) -> Tensor | None:
+        """The minimiser (m,), where it is known."""
+        return None
+
+    def accuracy(self, x: Tensor) -> Tensor:
+        """The share of the test samples that a model classifies correctly, for each row: (..., m) -> (...)."""
+        raise TypeError(f"{type(self).__name__} has no test labels to be right about: measure its loss instead")

@@ -1,0 +1,51 @@
+"""Batches: the samples that some nodes draw, round after round."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dsgt.data.sampling import Draws, Sampling, segments
+from dsgt.data.shards import Shards
+
+
+class Batches:
+    """``batches(k)`` gives the samples drawn in round k, node after node, and how many each node drew.
+
+    A pure function of k. Many rounds are computed at once and kept, because a round's own draw is too small to be fast.
+    """
+
+    def __init__(self, shards: Shards, sampling: Sampling, seed: int, node: int | None = None) -> None:
+        """For all nodes, or for one; a node draws the same either way."""
+        nodes = torch.arange(len(shards), device=shards.order.device)
+        sizes, b = shards.sizes, sampling.batch_sizes(shards.sizes)
+        starts = shards.starts
+        if node is not None:
+            nodes, sizes, b, starts = (v[node : node + 1] for v in (nodes, sizes, b, starts))
+        self._sampling = sampling
+        self._draws = Draws(seed, nodes, sizes, b)
+        self._order = shards.order
+        row, position = segments(sizes) if not sampling.fixed else self._draws.slots
+        self._row, self._offset = row, starts[row] + (0 if sampling.fixed else position)
+        self._first, self._rows = 0, torch.empty(0, 0, dtype=torch.int64)
+
+    @property
+    def sizes(self) -> Tensor:
+        """b_i, (n,): how many samples each node draws, or the expected number where it varies."""
+        return self._draws.batch
+
+    def rows(self, k: int) -> Tensor:
+        """The drawn samples of round k, node after node, (M,); where batch sizes vary, whether each sample is drawn."""
+        if not 0 <= k - self._first < len(self._rows):
+            rounds = self._sampling.rounds_at_once(self._draws)
+            self._first = k - k % rounds
+            drawn = self._sampling.draw(self._draws, self._first, rounds)
+            self._rows = self._order[drawn + self._offset] if self._sampling.fixed else drawn
+        return self._rows[k - self._first]
+
+    def ragged(self, k: int) -> tuple[Tensor, Tensor]:
+        """The drawn samples of round k, node after node, and how many each node drew."""
+        if self._sampling.fixed:
+            return self.rows(k), self.sizes
+        drawn = self.rows(k)
+        return self._order[self._offset[drawn]], torch.bincount(self._row[drawn], minlength=len(self._draws.nodes))

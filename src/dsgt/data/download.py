@@ -1,0 +1,80 @@
+"""Fetching an archive: whole and checked, or nothing at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+PIECE = 1 << 18
+PATIENCE = 60.0
+"""Seconds without an answer after which a server counts as silent."""
+
+
+def download_archive(url: str, md5: str, folder: Path) -> None:
+    """Download the .tar.gz at url, compare its checksum, unpack the member ``folder.name`` and move it into place.
+
+    Everything happens in a temporary directory beside it, so an interruption leaves nothing behind.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as tmp:
+        archive = Path(tmp) / "archive.tar.gz"
+        found = _fetch(url, archive, folder.parent)
+        if found != md5:
+            raise ValueError(
+                f"{url} has the checksum {found}, but {md5} is published: the download was damaged or the file has "
+                "changed; try again, and do not use it if it happens twice"
+            )
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(tmp, filter="data")
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise ValueError(f"{url} cannot be unpacked ({error}); try again") from error
+        unpacked = Path(tmp) / folder.name
+        if not unpacked.is_dir():
+            raise ValueError(f"{url} holds no folder {folder.name}; is it the right archive?")
+        os.replace(unpacked, folder)
+
+
+def _fetch(url: str, target: Path, parent: Path) -> str:
+    """Save url as target and give its MD5, with a progress bar."""
+    digest = hashlib.md5(usedforsecurity=False)  # what the authors publish
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=PATIENCE) as answer,
+            target.open("wb") as file,
+            Progress(*columns) as bar,
+        ):
+            length = int(answer.headers.get("Content-Length", 0))
+            free = shutil.disk_usage(parent).free
+            if 3 * length > free:
+                raise ValueError(f"{parent} has {free >> 20} MB left, but the download needs {3 * length >> 20} MB")
+            task = bar.add_task(url.rsplit("/", 1)[-1], total=length or None)
+            got = 0
+            while piece := answer.read(PIECE):
+                file.write(piece)
+                digest.update(piece)
+                got += len(piece)
+                bar.advance(task, len(piece))
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise ConnectionError(
+            f"{url} cannot be reached ({error}). Either try again with a network, or download it on another machine "
+            f"and unpack it in {parent}"
+        ) from error
+    if got < length:
+        raise ConnectionError(f"{url} ended after {got} of {length} bytes; try again")
+    return digest.hexdigest()

@@ -1,0 +1,75 @@
+"""Least squares: F(x) = (1/N) sum (a'x - t)^2 / 2 + (l2/2) |x|^2, with its exact optimum and constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from dsgt.data.samples import DataLike
+from dsgt.data.sampling import Sampling
+from dsgt.data.shards import Shards
+from dsgt.problems.linear import LinearModel
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """How curved a problem is. In the paper's units, where losses are summed: L_i N/n, L N and mu N."""
+
+    L_i: Tensor
+    """Smoothness of each node's F_i = (n N_i / N) (its mean loss) + (l2/2) |x|^2, (n,): F is the mean of the F_i."""
+    L: float
+    """Smoothness of F."""
+    mu: float
+    """Strong convexity of F."""
+
+
+class LeastSquares(LinearModel):
+    """Targets are real numbers; one score per sample."""
+
+    def __init__(
+        self,
+        data: DataLike,
+        shards: Shards,
+        sampling: Sampling,
+        *,
+        test: DataLike | None = None,
+        intercept: bool = False,
+        l2: float = 0.0,
+    ) -> None:
+        super().__init__(data, shards, sampling, scores=1, test=test, intercept=intercept, l2=l2)
+        if self.data.labelled or self.data.targets.ndim != 1:
+            raise TypeError(
+                f"targets are {self.data.targets.dtype} of shape {tuple(self.data.targets.shape)}, but least squares "
+                "takes one real number per sample; use targets.to(features.dtype), or Logistic for classes"
+            )
+
+    def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
+        return z.sub_(self.data.targets[rows][..., None])
+
+    def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
+        return (z[..., 0] - targets).square() / 2
+
+    def _normal(self, rows: Tensor) -> Tensor:
+        A = self.rows[rows].double()
+        return A.mT @ A
+
+    @cached_property
+    def optimum(self) -> Tensor:
+        """Solved in float64; the smallest solution where there are many."""
+        A, t = self.rows.double(), self.data.targets.double()
+        if self.l2:
+            H = A.mT @ A / self.samples + self.l2 * torch.eye(self.dim, dtype=A.dtype, device=A.device)
+            x: Tensor = torch.linalg.solve(H, A.mT @ t / self.samples)
+        else:
+            x = torch.linalg.pinv(A) @ t
+        return x.to(self.rows.dtype)
+
+    @cached_property
+    def constants(self) -> Constants:
+        scale = self.nodes / self.samples
+        tops = [torch.linalg.eigvalsh(self._normal(shard))[-1] for shard in self.shards]
+        all_ = torch.linalg.eigvalsh(self._normal(self.shards.order)) / self.samples + self.l2
+        return Constants(scale * torch.stack(tops) + self.l2, float(all_[-1]), max(0.0, float(all_[0])))

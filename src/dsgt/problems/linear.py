@@ -1,0 +1,194 @@
+"""Linear models: a sample's loss depends on its scores A x only, so every gradient is a closed form.
+
+    gradient of a batch = A' slope(A x),   slope = d loss / d scores
+
+All nodes' batches are gathered at once and multiplied in one batched product; few, small operations per round.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dsgt.data.batches import Batches
+from dsgt.data.samples import DataLike, Samples
+from dsgt.data.sampling import Sampling, segments
+from dsgt.data.shards import Shards
+from dsgt.problems.base import Oracle
+from dsgt.problems.erm import EmpiricalRisk, pieces
+
+SMALL = 1 << 16
+"""Padding up to this many numbers costs less than starting a second batched product."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Nodes whose batches go through one batched product, the short ones padded with samples of weight 0."""
+
+    nodes: Tensor | None
+    """Which rows of x; None for all of them."""
+    columns: Tensor | None
+    """Which of the M drawn samples, (g, b); None where they need no padding."""
+    weights: Tensor | float
+    """How much each sample counts, (g, b, 1); a number where it is the same for all."""
+
+
+class LinearModel(EmpiricalRisk):
+    """A problem whose models are C score vectors: x is (C, d) flattened, or (C, d + 1) with an intercept."""
+
+    def __init__(
+        self,
+        data: DataLike,
+        shards: Shards,
+        sampling: Sampling,
+        *,
+        scores: int,
+        test: DataLike | None,
+        intercept: bool,
+        l2: float,
+    ) -> None:
+        super().__init__(data, shards, sampling, test, l2)
+        if self.data.features.ndim != 2:
+            raise ValueError(
+                f"features have shape {tuple(self.data.features.shape)}, but a linear model takes vectors (N, d); use "
+                "features.flatten(1)"
+            )
+        self.intercept = intercept
+        self.scores = scores
+        self.rows = self._with_intercept(self.data.features)
+        self.dim = scores * self.rows.shape[1]
+
+    def start(self, seed: int) -> Tensor:
+        return self.data.features.new_zeros(self.dim)
+
+    @abstractmethod
+    def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
+        """d loss / d scores, for the scores (..., C) of these samples, (...); may overwrite z."""
+
+    @abstractmethod
+    def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
+        """Each sample's loss: scores (..., C) and targets (N,) -> (..., N)."""
+
+    def _with_intercept(self, features: Tensor) -> Tensor:
+        return torch.cat([features, features.new_ones(len(features), 1)], dim=1) if self.intercept else features
+
+    def _gradients(self, batches: Batches) -> Oracle:
+        if not self.sampling.fixed:
+            return lambda x, k: self._product(x, *_padded(*batches.ragged(k), self._per_sample(batches)))
+        groups = self._groups(batches)
+        if self.sampling.constant:
+            kept = [(g, _columns(batches.rows(0), g, batches)) for g in groups]
+            gathered = [self.rows.index_select(0, rows.flatten()).view(*rows.shape, -1) for _, rows in kept]
+
+            def exact(x: Tensor, k: int) -> Tensor:
+                return _scatter(
+                    x,
+                    [
+                        (g, self._multiply(_rows_of(x, g), A, rows, g.weights))
+                        for (g, rows), A in zip(kept, gathered, strict=True)
+                    ],
+                )
+
+            return exact
+        if len(groups) == 1 and groups[0].columns is None:
+            shape, weights = (len(batches.sizes), -1), groups[0].weights
+            return lambda x, k: self._product(x, batches.rows(k).view(shape), weights)
+        return lambda x, k: _scatter(
+            x, [(g, self._product(_rows_of(x, g), _columns(batches.rows(k), g, batches), g.weights)) for g in groups]
+        )
+
+    def _product(self, x: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
+        """Gradients (g, m) at the models x (g, m) of the batches rows (g, b)."""
+        A = self.rows.index_select(0, rows.view(-1)).view(*rows.shape, -1)
+        return self._multiply(x, A, rows, weights)
+
+    def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
+        X = x.view(len(x), self.scores, -1)
+        slope = self._slope_(A @ X.mT, rows).mul_(weights)
+        return (slope.mT @ A).view(x.shape)
+
+    def _per_sample(self, batches: Batches) -> Tensor:
+        """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""
+        weights = self.weights if self.node is None else self.weights[self.node : self.node + 1]
+        return weights / batches.sizes.to(weights.dtype)
+
+    def _groups(self, batches: Batches) -> list[Group]:
+        """One group where padding is cheap; else batches within a factor of two of each other share a group."""
+        b, per_sample = batches.sizes, self._per_sample(batches)
+        longest, n = int(b.max()), len(b)
+        if int(b.min()) == longest:
+            same = bool((per_sample == per_sample[0]).all())
+            return [Group(None, None, float(per_sample[0]) if same else per_sample[:, None, None])]
+        if n * longest <= 2 * int(b.sum()) or n * longest * self.rows.shape[1] <= SMALL:
+            kinds = torch.zeros_like(b)
+        else:
+            kinds = b.double().log2().floor().long()
+        starts = b.cumsum(0) - b
+        groups = []
+        for kind in kinds.unique().tolist():
+            nodes = (kinds == kind).nonzero()[:, 0]
+            j = torch.arange(int(b[nodes].max()), device=b.device)
+            real = j < b[nodes, None]
+            columns = torch.where(real, starts[nodes, None] + j, starts[nodes, None])
+            weights = (per_sample[nodes, None] * real)[..., None]
+            groups.append(Group(nodes if len(nodes) < n else None, columns, weights))
+        return groups
+
+    def _losses(self, x: Tensor, data: Samples) -> Tensor:
+        X = x.view(len(x), self.scores, -1)
+        total = x.new_zeros(len(x))
+        for some in pieces(len(data), len(x) * self.scores + X.shape[-1]):
+            A = self._with_intercept(data.features[some])
+            total += self._loss_of_scores(A @ X.mT, data.targets[some]).sum(dim=-1)
+        return total
+
+    def _hits(self, x: Tensor, data: Samples) -> Tensor:
+        X = x.view(len(x), self.scores, -1)
+        total = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        for some in pieces(len(data), len(x) * self.scores + X.shape[-1]):
+            z = self._with_intercept(data.features[some]) @ X.mT
+            right = (z[..., 0] > 0).long() if self.scores == 1 else z.argmax(dim=-1)
+            total += (right == data.targets[some]).sum(dim=-1)
+        return total
+
+    def gradient(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, self.dim)
+        X = flat.view(len(flat), self.scores, -1)
+        held = torch.arange(self.samples, device=x.device) if self.node is None else self.shards[self.node]
+        total = torch.zeros_like(X)
+        for some in pieces(len(held), len(flat) * self.scores + X.shape[-1]):
+            # all nodes' samples are every row in order: a view, where a gather would copy the data set
+            A = self.rows[some] if self.node is None else self.rows[held[some]]
+            total += self._slope_(A @ X.mT, held[some].expand(len(flat), -1)).mT @ A
+        return (total.view(flat.shape) / len(held) + self.l2 * flat).view(x.shape)
+
+
+def _rows_of(x: Tensor, group: Group) -> Tensor:
+    return x if group.nodes is None else x.index_select(0, group.nodes)
+
+
+def _columns(drawn: Tensor, group: Group, batches: Batches) -> Tensor:
+    return drawn.view(len(batches.sizes), -1) if group.columns is None else drawn[group.columns]
+
+
+def _scatter(x: Tensor, parts: list[tuple[Group, Tensor]]) -> Tensor:
+    """The groups' gradients in the order of the nodes."""
+    if len(parts) == 1:
+        return parts[0][1]
+    g = torch.empty_like(x)
+    for group, part in parts:
+        g[group.nodes] = part
+    return g
+
+
+def _padded(drawn: Tensor, counts: Tensor, per_sample: Tensor) -> tuple[Tensor, Tensor]:
+    """Batches of varying sizes as rows (n, b) and weights (n, b, 1), padded with samples of weight 0."""
+    node, j = segments(counts)
+    rows = drawn.new_zeros(len(counts), max(1, int(counts.max())))
+    weights = per_sample.new_zeros(*rows.shape, 1)
+    rows[node, j] = drawn
+    weights[node, j, 0] = per_sample[node]
+    return rows, weights

@@ -1,0 +1,193 @@
+"""Ways to compute every node's gradient of one torch model. They give the same numbers; which is fastest is measured.
+
+On two cores, a loop over the nodes suits convolutions, one vmap over all nodes suits small dense layers, and threads
+that take one node each suit everything that is large enough.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One round's draw: the samples of all nodes, node after node, and how many and how heavy each node's are."""
+
+    rows: Tensor
+    counts: Sequence[int]
+    scales: Sequence[float]
+    """What each node's mean gradient is multiplied with."""
+
+
+Gradients: TypeAlias = Callable[[Tensor, Batch], Tensor]
+"""(n, m) models and a batch -> (n, m) gradients, in a fresh tensor."""
+
+
+class Flat:
+    """A private copy of a module whose trainable parameters are read from a flat vector, without copying it."""
+
+    def __init__(self, module: nn.Module, loss: Loss) -> None:
+        self.module = copy.deepcopy(module)
+        self.loss = loss
+        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self.shapes = [p.shape for p in self.parameters]
+        self.sizes = [p.numel() for p in self.parameters]
+
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Every place in the module that holds a trainable parameter, and which one; a shared one is in many places."""
+        number = {id(p): i for i, p in enumerate(self.parameters)}
+        for prefix, layer in self.module.named_modules():
+            for name, p in layer.named_parameters(recurse=False):
+                if id(p) in number:
+                    yield f"{prefix}.{name}" if prefix else name, number[id(p)]
+
+    def vector(self) -> Tensor:
+        return torch.cat([p.detach().reshape(-1) for p in self.parameters])
+
+    def at(self, x: Tensor) -> nn.Module:
+        """The module at the model x (m,)."""
+        for p, part, shape in zip(self.parameters, x.detach().split(self.sizes), self.shapes, strict=True):
+            p.data = part.view(shape)
+        return self.module
+
+    def gradient(self, x: Tensor, features: Tensor, targets: Tensor, scale: float, out: Tensor) -> None:
+        """out (m,) = scale times the gradient of the mean loss of these samples at x (m,)."""
+        module = self.at(x)
+        with torch.enable_grad():
+            value = self.loss(module(features), targets)
+            grads = torch.autograd.grad(value if scale == 1 else scale * value, self.parameters, materialize_grads=True)
+        torch.cat([g.reshape(-1) for g in grads], out=out)
+
+
+def loop(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
+    """One node after the other, each with all of torch's threads."""
+
+    def gradients(x: Tensor, batch: Batch) -> Tensor:
+        g = torch.empty_like(x)
+        for i, rows in enumerate(batch.rows.split(list(batch.counts))):
+            _one(flat, features, targets, x, g, i, rows, batch.scales[i])
+        return g
+
+    return gradients
+
+
+def threads(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
+    """As many nodes at a time as torch has threads, each node with one thread."""
+    workers = [flat, *(Flat(flat.module, flat.loss) for _ in range(torch.get_num_threads() - 1))]
+    pool = ThreadPoolExecutor(len(workers), thread_name_prefix="dsgt-node")
+
+    def gradients(x: Tensor, batch: Batch) -> Tensor:
+        g = torch.empty_like(x)
+        shards = batch.rows.split(list(batch.counts))
+        todo = iter(sorted(range(len(x)), key=lambda i: -batch.counts[i]))  # long ones first; ``next`` is atomic
+
+        def work(worker: Flat) -> None:
+            torch.set_num_threads(1)  # of this thread only
+            with torch.no_grad():
+                for i in todo:
+                    _one(worker, features, targets, x, g, i, shards[i], batch.scales[i])
+
+        with _one_thread_each():
+            list(pool.map(work, workers))
+        return g
+
+    return gradients
+
+
+def vectorised(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
+    """All nodes with equally many samples in one vmap."""
+    flat = Flat(flat.module, flat.loss)  # where vmap fails half-way it leaves the module unusable
+    places = list(flat.names())
+
+    def one(parameters: dict[str, Tensor], a: Tensor, t: Tensor) -> Tensor:
+        return flat.loss(functional_call(flat.module, parameters, (a,), tie_weights=False), t)
+
+    def same_size(x: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
+        with torch.enable_grad():
+            parts = [v.requires_grad_() for v in x.detach().split(flat.sizes, dim=1)]
+            stacked = {name: parts[j].view(len(x), *flat.shapes[j]) for name, j in places}
+            losses = vmap(one)(stacked, features[rows], targets[rows])
+            grads = torch.autograd.grad((losses * scale).sum(), parts, materialize_grads=True)
+        return torch.cat(grads, dim=1)
+
+    def gradients(x: Tensor, batch: Batch) -> Tensor:
+        scales = torch.tensor(batch.scales, dtype=x.dtype, device=x.device)
+        kinds = sorted(set(batch.counts))
+        if len(kinds) == 1 and kinds[0]:
+            return same_size(x, batch.rows.view(len(x), -1), scales)
+        g = torch.zeros_like(x)
+        shards = batch.rows.split(list(batch.counts))
+        for count in kinds:
+            if count:
+                nodes = [i for i, c in enumerate(batch.counts) if c == count]
+                g[nodes] = same_size(x[nodes], torch.stack([shards[i] for i in nodes]), scales[nodes])
+        return g
+
+    return gradients
+
+
+STRATEGIES: dict[str, Callable[[Flat, Tensor, Tensor], Gradients]] = {
+    "loop": loop,
+    "threads": threads,
+    "vmap": vectorised,
+}
+
+
+def fastest(candidates: dict[str, Gradients], x: Tensor, batch: Batch, *, repeats: int = 3) -> str:
+    """The fastest by name: the best of a few interleaved runs after a warm-up; hopeless ones are not repeated."""
+    times = {name: _seconds(f, x, batch) for name, f in candidates.items() if _works(f, x, batch)}
+    for _ in range(repeats):
+        best = min(times.values())
+        for name in [name for name, t in times.items() if t < 3 * best]:
+            times[name] = min(times[name], _seconds(candidates[name], x, batch))
+    return min(times, key=lambda name: times[name])
+
+
+def _works(gradients: Gradients, x: Tensor, batch: Batch) -> bool:
+    try:
+        gradients(x, batch)
+    except RuntimeError:  # vmap cannot follow every module; a loop can
+        return False
+    return True
+
+
+def _seconds(gradients: Gradients, x: Tensor, batch: Batch) -> float:
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    gradients(x, batch)
+    if x.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def _one(
+    flat: Flat, features: Tensor, targets: Tensor, x: Tensor, g: Tensor, i: int, rows: Tensor, scale: float
+) -> None:
+    if len(rows):
+        flat.gradient(x[i], features.index_select(0, rows), targets.index_select(0, rows), scale, g[i])
+    else:
+        g[i].zero_()  # a Bernoulli draw may be empty
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """BLAS keeps one thread count for the whole process; it is put back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,92 @@
+"""Numbers without state must be as good as numbers with it: uniform, and independent across every coordinate."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsgt.randomness import bits, integers, uniform
+
+MANY = 40_000
+RARE = 1e-4  # a p-value below it would be seen once in ten thousand honest seeds; the seeds here are fixed
+AXES = ["seed", "node", "round", "slot"]
+
+
+def along(axis: str) -> torch.Tensor:
+    """MANY numbers that differ in one coordinate only."""
+    count = torch.arange(MANY)
+    if axis == "seed":
+        return torch.cat([uniform(s, 3, 5, 7).reshape(1) for s in range(2_000)])
+    coordinates = {"node": (count, 5, 7), "round": (3, count, 7), "slot": (3, 5, count)}[axis]
+    return uniform(11, *coordinates)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_numbers_are_uniform_along_every_axis(axis: str) -> None:
+    assert scipy.stats.kstest(along(axis).numpy(), "uniform").pvalue > RARE
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("lag", [1, 2, 3, 8])
+def test_neighbours_on_every_axis_are_uncorrelated(axis: str, lag: int) -> None:
+    u = along(axis).numpy()
+    assert scipy.stats.pearsonr(u[:-lag], u[lag:]).pvalue > RARE
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_pairs_of_neighbours_fill_the_square_evenly(axis: str) -> None:
+    cells = (along(axis).numpy()[: 2 * (len(along(axis)) // 2)].reshape(-1, 2) * 8).astype(int)
+    observed = np.bincount(cells[:, 0] * 8 + cells[:, 1], minlength=64)
+    assert scipy.stats.chisquare(observed).pvalue > RARE
+
+
+@pytest.mark.parametrize("bit", [0, 1, 7, 31, 32, 61, 62])
+def test_every_bit_is_set_half_the_time(bit: int) -> None:
+    ones = int(((bits(0, torch.arange(MANY)) >> bit) & 1).sum())
+    assert scipy.stats.binomtest(ones, MANY).pvalue > RARE
+
+
+def test_a_seed_does_not_shift_the_nodes() -> None:
+    nodes = torch.arange(1_000)
+    tables = torch.cat([bits(seed, nodes, 0) for seed in range(100)])
+    assert len(tables.unique()) == len(tables)  # of 10^5 numbers of 63 bits, two agree with probability 5e-10
+
+
+def test_the_order_of_coordinates_matters() -> None:
+    assert bits(0, 1, 2) != bits(0, 2, 1)
+
+
+@given(seed=st.integers(-(2**62), 2**62), node=st.integers(0, 2**40), k=st.integers(0, 2**40))
+def test_one_number_is_the_same_alone_and_among_others(seed: int, node: int, k: int) -> None:
+    nodes = torch.tensor([node, node + 1, 5])
+    rounds = torch.tensor([[k], [k + 3]])
+    assert bits(seed, nodes, rounds)[0, 0] == bits(seed, node, k)
+    assert 0 <= float(uniform(seed, node, k)) < 1
+
+
+@given(high=st.integers(1, 2**40), seed=st.integers(0, 2**32))
+def test_integers_stay_below_their_bound(high: int, seed: int) -> None:
+    drawn = integers(high, seed, torch.arange(100))
+    assert 0 <= int(drawn.min()) <= int(drawn.max()) < high
+
+
+def test_the_largest_uniform_number_times_a_bound_rounds_below_the_bound() -> None:
+    largest = 1 - 2.0**-52
+    assert all(math.floor(largest * high) < high for high in [*range(1, 5_000), 2**30 - 1, 2**40 + 1])
+
+
+def test_integers_with_bounds_that_differ_are_uniform_below_each() -> None:
+    high = torch.tensor([3, 10])
+    drawn = integers(high, 5, torch.arange(MANY)[:, None])
+    for column, bound in zip(drawn.T, high.tolist(), strict=True):
+        assert scipy.stats.chisquare(torch.bincount(column, minlength=bound).numpy()).pvalue > RARE
+
+
+def test_nothing_touches_the_global_random_state() -> None:
+    before = torch.get_rng_state()
+    uniform(0, torch.arange(10))
+    assert torch.equal(before, torch.get_rng_state())
