@@ -1,55 +1,69 @@
-"""The Schur complement of a step of the interior-point method, as a matrix or as its product with a vector."""
+"""The Schur complement of a step of the interior-point method: the matrix H that its weights' step solves with.
+
+H_ef = sum_k (a_e' X_k a_f) (a_e' S_k^-1 a_f), plus, for a Markov chain, the ratios z / t of its slacks.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import scipy.linalg
+import torch
+from torch import Tensor
 
-from dsgt.topologies.fastest.problem import SIGNS, Array, Problem
+from dsgt.topologies.fastest.problem import SIGNS, Problem
 
-BLOCK = 512
+BLOCK = 256
+"""Rows of H computed at a time, so that the temporaries stay in the cache."""
 
 
 @dataclass(frozen=True)
 class Schur:
-    """Solves [[H, h], [h', hs]] [dw, ds] = [a, b]; H is factored, s is eliminated."""
+    """Solves [[H, h], [h', g]] [dw, ds] = [a, b] with H factored and s eliminated."""
 
-    factor: tuple[Array, bool]
-    h: Array
-    hs: float
-    Hh: Array
+    factor: Tensor
+    h: Tensor
+    g: float
+    Hh: Tensor
 
     @classmethod
-    def of(cls, problem: Problem, X: Array, inverse: Array, z: Array, t: Array) -> Schur:
-        H = matrix(problem, X, inverse)
-        if problem.nonnegative:
-            ratio = z / t
-            H.flat[:: problem.edges + 1] += ratio[: problem.edges]
-            at_nodes = problem.ends.T @ (problem.ends * ratio[problem.edges :, None])
-            H += at_nodes.toarray()
+    def of(cls, problem: Problem, X: Tensor, inverse: Tensor, ratio: Tensor) -> Schur:
         XS = X @ inverse
-        h = problem.forms((SIGNS * XS).sum(axis=0))
-        H.flat[:: problem.edges + 1] *= 1 + 1e-14
-        factor = scipy.linalg.cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-        Hh = scipy.linalg.cho_solve(factor, h, check_finite=False)
-        return cls(factor, h, float(XS.trace(axis1=1, axis2=2).sum()), Hh)
+        h = problem.forms((SIGNS * XS).sum(dim=0))
+        factor = torch.linalg.cholesky(matrix(problem, X, inverse, ratio))
+        return cls(factor, h, float(XS.diagonal(dim1=1, dim2=2).sum()), _solve(factor, h))
 
-    def solve(self, a: Array, b: float) -> tuple[Array, float]:
-        Ha = scipy.linalg.cho_solve(self.factor, a, check_finite=False)
-        ds = (b - float(self.h @ Ha)) / (self.hs - float(self.h @ self.Hh))
+    def solve(self, a: Tensor, b: float) -> tuple[Tensor, float]:
+        Ha = _solve(self.factor, a)
+        ds = (b - float(self.h @ Ha)) / (self.g - float(self.h @ self.Hh))
         return Ha - ds * self.Hh, ds
 
 
-def matrix(problem: Problem, X: Array, inverse: Array) -> Array:
-    """The lower triangle of H (what lies above the diagonal blocks is zero)."""
-    i, j = problem.i, problem.j
-    H = np.zeros((problem.edges, problem.edges))
-    pairs = [(np.ascontiguousarray((A[i] - A[j]).T), np.ascontiguousarray((B[i] - B[j]).T)) for A, B in zip(X, inverse)]
-    for start in range(0, problem.edges, BLOCK):
-        stop = min(start + BLOCK, problem.edges)
-        rows, columns = slice(start, stop), slice(0, stop)
+def _solve(factor: Tensor, a: Tensor) -> Tensor:
+    return torch.cholesky_solve(a[:, None], factor)[:, 0]
+
+
+def matrix(problem: Problem, X: Tensor, inverse: Tensor, ratio: Tensor) -> Tensor:
+    """The lower triangle of H; above the diagonal blocks it is left zero, for a factorisation that never looks."""
+    i, j, E = problem.i, problem.j, problem.edges
+    H = X.new_zeros(E, E)
+    pairs = [tuple((M[i] - M[j]).T.contiguous() for M in both) for both in zip(X, inverse, strict=True)]
+    for start in range(0, E, BLOCK):
+        stop = min(start + BLOCK, E)
+        ib, jb = i[start:stop], j[start:stop]
+        block = H[start:stop, :stop]
         for A, B in pairs:
-            H[rows, columns] += (A[i[rows], columns] - A[j[rows], columns]) * (B[i[rows], columns] - B[j[rows], columns])
+            A, B = A[:, :stop], B[:, :stop]
+            block.addcmul_(A[ib] - A[jb], B[ib] - B[jb])
+    if problem.nonnegative:
+        _add_slacks(problem, H, ratio)
+    # A relative ridge at rounding level keeps the factorisation alive where the optimal weights are not unique.
+    H.diagonal().mul_(1 + 1e-13)
     return H
+
+
+def _add_slacks(problem: Problem, H: Tensor, ratio: Tensor) -> None:
+    edge, node = ratio[: problem.edges], ratio[problem.edges :]
+    H.diagonal().add_(edge)
+    for ends in (problem.i, problem.j):
+        for others in (problem.i, problem.j):
+            H.add_((ends[:, None] == others[None, :]) * node[ends][:, None])
