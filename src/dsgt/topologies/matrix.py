@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from dsgt.core import Matrix
@@ -32,3 +33,25 @@ def as_matrix(W: MatrixLike) -> Matrix:
         i = int(np.argwhere(~np.isfinite(np.asarray(matrix.sum(axis=1))))[0, 0])
         raise ValueError(f"W has an entry that is not a finite number in row {i}; every weight must be finite")
     return matrix
+
+
+SPARSE_FROM = 512
+"""Above this many nodes, a matrix with fewer than 5 % of its entries is kept sparse."""
+
+
+def assemble(n: int, i: ArrayLike, j: ArrayLike, w: ArrayLike) -> Matrix:
+    """The symmetric W with the weight w on each edge {i, j}, and 1 - (the weights at a node) on the diagonal."""
+    i, j, w = np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp), np.asarray(w, dtype=np.float64)
+    own = 1 - np.bincount(i, w, minlength=n) - np.bincount(j, w, minlength=n)
+    nodes = np.arange(n)
+    return from_entries(n, np.concatenate([i, j, nodes]), np.concatenate([j, i, nodes]), np.concatenate([w, w, own]))
+
+
+def from_entries(n: int, rows: ArrayLike, columns: ArrayLike, values: ArrayLike) -> Matrix:
+    """A matrix from its entries: CSR where that pays, else dense. Never dense in between."""
+    rows, columns, values = np.asarray(rows), np.asarray(columns), np.asarray(values, dtype=np.float64)
+    if n > SPARSE_FROM and len(values) < 0.05 * n * n:
+        return scipy.sparse.csr_array(scipy.sparse.coo_array((values, (rows, columns)), shape=(n, n)))
+    W = np.zeros((n, n))
+    W[rows, columns] = values
+    return W

@@ -1,7 +1,7 @@
 """A primal-dual interior-point method (Mehrotra's predictor-corrector, HKM direction) for the fastest weights.
 
-The constraint matrices have rank one, so the matrix of a Newton step is O(edges^2) work by indexing (``schur.py``).
-S follows from the weights, so it is always feasible; X becomes feasible on the way.
+S follows from the weights, so it is always feasible; X becomes feasible on the way. What one step costs, and how its
+linear system is solved, is the subject of ``schur.py``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import torch
 from torch import Tensor
 
 from dsgt.topologies.fastest.problem import SIGNS, Problem
-from dsgt.topologies.fastest.schur import Schur
-
-STEP = 0.98
-"""How far towards the boundary of the cone a step may go."""
+from dsgt.topologies.fastest.schur import Solve, System, TooSlow, affordable
 
 
 @dataclass(frozen=True)
@@ -28,19 +25,50 @@ class Point:
     X: Tensor
     z: Tensor
 
-    def moved(self, step: Step, primal: float, dual: float) -> Point:
-        w, s = self.w + primal * step.w, self.s + primal * step.s
-        return Point(w, s, self.X + dual * step.X, self.z + dual * step.z)
-
 
 @dataclass(frozen=True)
 class Step:
+    """A change of a point, and with it of the cones S and the slacks t."""
+
     w: Tensor
     s: float
     S: Tensor
     X: Tensor
     t: Tensor
     z: Tensor
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point with what follows from it: the cones S, the slacks t, S^-1, and the roots of S and X."""
+
+    at: Point
+    S: Tensor
+    t: Tensor
+    inverse: Tensor
+    roots: tuple[Tensor, Tensor]
+
+    @classmethod
+    def of(cls, problem: Problem, at: Point) -> Place:
+        S = cones(problem, at.w, at.s)
+        roots = torch.linalg.cholesky(S), torch.linalg.cholesky(at.X)
+        return cls(at, S, problem.slacks(at.w), torch.cholesky_inverse(roots[0]), roots)
+
+    @property
+    def gap(self) -> float:
+        return float((self.at.X * self.S).sum() + self.at.z @ self.t)
+
+    def reach(self, step: Step) -> tuple[float, float]:
+        """How many times the step may be taken, on either side, before a cone is left."""
+        primal, dual = _reach(self.roots[0], step.S), _reach(self.roots[1], step.X)
+        if len(self.t):
+            primal = min(primal, _inverse(float((step.t / self.t).min())))
+            dual = min(dual, _inverse(float((step.z / self.at.z).min())))
+        return primal, dual
+
+    def gap_after(self, step: Step, primal: float, dual: float) -> float:
+        z = self.at.z + dual * step.z
+        return float(((self.at.X + dual * step.X) * (self.S + primal * step.S)).sum() + z @ (self.t + primal * step.t))
 
 
 def cones(problem: Problem, w: Tensor, s: float) -> Tensor:
@@ -62,36 +90,42 @@ def iterates(problem: Problem, at: Point) -> Iterator[tuple[Point, float]]:
 
     Ends, without an error, where rounding allows no further step.
     """
+    factor = affordable(problem) == 0
     while True:
-        S, t = cones(problem, at.w, at.s), problem.slacks(at.w)
-        gap = float((at.X * S).sum() + at.z @ t)
-        yield at, gap
         try:
-            roots = torch.linalg.cholesky(S), torch.linalg.cholesky(at.X)
-            inverse = torch.cholesky_inverse(roots[0])
-            schur = Schur.of(problem, at.X, inverse, at.z / t)
+            place = Place.of(problem, at)
+            yield at, place.gap
+            try:
+                at = _next(problem, place, factor)
+            except TooSlow:
+                factor = True
+                at = _next(problem, place, factor)
         except torch.linalg.LinAlgError:
             return
-        affine = _step(problem, schur, at, inverse, t, 0.0, None)
-        primal, dual = min(1.0, _reach(roots[0], affine.S, t, affine.t)), min(1.0, _reach(roots[1], affine.X, at.z, affine.z))
-        X, z = at.X + dual * affine.X, at.z + dual * affine.z
-        reached = float((X * (S + primal * affine.S)).sum() + z @ (t + primal * affine.t))
-        sigma = min(1.0, max(reached, 0.0) / gap) ** 2
-        step = _step(problem, schur, at, inverse, t, sigma * gap / (2 * problem.n + len(t)), affine)
-        primal, dual = _reach(roots[0], step.S, t, step.t), _reach(roots[1], step.X, at.z, step.z)
-        at = at.moved(step, min(1.0, STEP * primal), min(1.0, STEP * dual))
 
 
-def _step(
-    problem: Problem, schur: Schur, at: Point, inverse: Tensor, t: Tensor, mu: float, affine: Step | None
-) -> Step:
+def _next(problem: Problem, place: Place, factor: bool) -> Point:
+    at, gap = place.at, place.gap
+    solve = Solve(System(problem, at.X, place.inverse, at.z / place.t), factor=factor)
+    affine = _step(problem, solve, place, 0.0, None)
+    primal, dual = (min(1.0, reach) for reach in place.reach(affine))
+    sigma = min(1.0, max(place.gap_after(affine, primal, dual), 0.0) / gap) ** 2
+    # Close to the boundary only where the prediction was good: a point that hugs it cannot move next time.
+    share = 0.9 + 0.08 * min(primal, dual)
+    step = _step(problem, solve, place, sigma * gap / (2 * problem.n + len(place.t)), affine)
+    primal, dual = (min(1.0, share * reach) for reach in place.reach(step))
+    return Point(at.w + primal * step.w, at.s + primal * step.s, at.X + dual * step.X, at.z + dual * step.z)
+
+
+def _step(problem: Problem, solve: Solve, place: Place, mu: float, affine: Step | None) -> Step:
     """The Newton step towards X S = mu I, z t = mu; with Mehrotra's second-order term where affine is given."""
+    at, inverse, t = place.at, place.inverse, place.t
     X, z = mu * inverse, mu / t
     if affine is not None:
         X = X - _symmetric(affine.X @ affine.S @ inverse)
         z = z - affine.z * affine.t / t
     pull = problem.forms((SIGNS * X).sum(dim=0)) + problem.slacks_adjoint(z)
-    dw, ds = schur.solve(pull, float(X.diagonal(dim1=1, dim2=2).sum()) - 1)
+    dw, ds = solve(pull, float(X.diagonal(dim1=1, dim2=2).sum()) - 1)
     dS = SIGNS * problem.laplacian(dw)
     dS.diagonal(dim1=1, dim2=2).add_(ds)
     dt = problem.slacks_change(dw)
@@ -103,11 +137,11 @@ def _symmetric(M: Tensor) -> Tensor:
     return (M + M.transpose(1, 2)) / 2
 
 
-def _reach(root: Tensor, direction: Tensor, t: Tensor, dt: Tensor) -> float:
-    """How many times the direction may be added before root root' or t stops being positive."""
+def _reach(root: Tensor, direction: Tensor) -> float:
     half = torch.linalg.solve_triangular(root, direction, upper=False)
     scaled = torch.linalg.solve_triangular(root, half.transpose(1, 2), upper=False)
-    lowest = float(torch.linalg.eigvalsh(_symmetric(scaled)).amin())
-    if len(t):
-        lowest = min(lowest, float((dt / t).min()))
+    return _inverse(float(torch.linalg.eigvalsh(_symmetric(scaled)).amin()))
+
+
+def _inverse(lowest: float) -> float:
     return 1 / max(-lowest, 1e-300)
