@@ -1,5 +1,54 @@
 """Peer-to-peer training in PyTorch, without a server, exact on uneven data."""
 
+from dsgt import algorithms, metrics, networks, problems, randomness, topologies
 from dsgt._version import __version__
+from dsgt.algorithms import (
+    ALGORITHMS,
+    D2,
+    DPSGD,
+    DSGT,
+    EXTRA,
+    GNSD,
+    SGD,
+    SGP,
+    AtcDPSGD,
+    AugDGM,
+    ExactDiffusion,
+)
+from dsgt.core import Algorithm, Mix, Needs, Network, Pending, settle
+from dsgt.networks import NeighbourError
+from dsgt.optim import Optimizer
+from dsgt.run import DivergedError, Result, iterate, run
 
-__all__ = ["__version__"]
+__all__ = [
+    "ALGORITHMS",
+    "D2",
+    "DPSGD",
+    "DSGT",
+    "EXTRA",
+    "GNSD",
+    "SGD",
+    "SGP",
+    "Algorithm",
+    "AtcDPSGD",
+    "AugDGM",
+    "DivergedError",
+    "ExactDiffusion",
+    "Mix",
+    "Needs",
+    "NeighbourError",
+    "Network",
+    "Optimizer",
+    "Pending",
+    "Result",
+    "__version__",
+    "algorithms",
+    "iterate",
+    "metrics",
+    "networks",
+    "problems",
+    "randomness",
+    "run",
+    "settle",
+    "topologies",
+]

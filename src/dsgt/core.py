@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 
-Matrix = np.ndarray[Any, np.dtype[np.float64]] | scipy.sparse.csr_array
+Matrix: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]] | scipy.sparse.csr_array"
 """A weight matrix: W[i, j] is the weight node i gives to what it hears from node j."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -65,7 +65,16 @@ class Mix(ABC):
     def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
         """Mix several tensors in one message, so that they arrive at one moment and over one network."""
         mixed = self(torch.cat(vs, dim=-1))
-        return mixed.split([v.shape[-1] for v in vs], dim=-1)
+        return tuple(mixed.split([v.shape[-1] for v in vs], dim=-1))
+
+
+@dataclass
+class Traffic:
+    """What the nodes of this process have sent so far."""
+
+    mixings: int = 0
+    """Each sends one message to every neighbour."""
+    bytes: int = 0
 
 
 class Network(ABC):
@@ -75,6 +84,9 @@ class Network(ABC):
     """How many nodes the network joins."""
     node: int | None = None
     """Which node lives in this process; None where all of them do."""
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
 
     @abstractmethod
     def at(self, k: int) -> Mix:
@@ -88,6 +100,20 @@ class Network(ABC):
     @abstractmethod
     def gather(self, v: Tensor) -> Tensor:
         """The rows ``(n, m)`` of all nodes, on every node. For looking, not for training."""
+
+    @abstractmethod
+    def mean(self, v: Tensor) -> Tensor:
+        """The mean ``(m,)`` over all nodes, on every node. For looking, not for training."""
+
+    @property
+    def bytes_sent(self) -> int:
+        """By all nodes together. On real nodes all must ask at once."""
+        if self.node is None:
+            return self.traffic.bytes
+        return round(float(self.mean(torch.tensor([self.traffic.bytes], dtype=torch.float64))) * self.nodes)
+
+    def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
+        """Called by the loop when every node has computed its gradient of round k."""
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -157,7 +183,7 @@ class Algorithm(ABC, Generic[S]):
 def settle(state: S) -> S:
     """The same state with every message arrived: what can be saved, compared and copied."""
     fields = [Done(f.wait()) if isinstance(f, Pending) else f for f in state]
-    return cast(S, type(state)(*fields))
+    return type(state)(*fields)  # type: ignore[arg-type]
 
 
 def tensors(state: tuple[Any, ...]) -> dict[str, Tensor]:
@@ -172,4 +198,4 @@ def with_tensors(state: S, values: dict[str, Tensor]) -> S:
         name: Done(values[name]) if isinstance(old, Pending) else values[name]
         for name, old in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
     }
-    return cast(S, type(state)(**fields))
+    return type(state)(**fields)

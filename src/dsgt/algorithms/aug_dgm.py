@@ -36,6 +36,6 @@ class AugDGM(Algorithm[State]):
         return State(x, y=zero, g=zero)
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        y = mix(s.y + g - s.g)
+        y = mix(g + (s.y - s.g))
         x = mix(s.x - lr * y)
         return State(x, y, g)

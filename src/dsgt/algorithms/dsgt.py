@@ -36,6 +36,6 @@ class DSGT(Algorithm[State]):
         return State(x, g=zero, Wy=Done(zero))
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        y = s.Wy.wait() + g - s.g
+        y = g + (s.Wy.wait() - s.g)
         x = mix(s.x - lr * y)
         return State(x, g, Wy=mix.start(y))

@@ -35,6 +35,6 @@ class GNSD(Algorithm[State]):
         return State(x, g=zero, Wx=mix.start(x), Wy=Done(zero))
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        y = s.Wy.wait() + g - s.g
+        y = g + (s.Wy.wait() - s.g)
         x = s.Wx.wait() - lr * y
         return State(x, g, Wx=mix.start(x), Wy=mix.start(y))

@@ -11,8 +11,9 @@ import scipy.sparse
 
 from dsgt.core import Matrix
 from dsgt.topologies import fastest
+from dsgt.topologies.assemble import assemble, from_entries
 from dsgt.topologies.check import directed, undirected
-from dsgt.topologies.matrix import MatrixLike, as_matrix, assemble, from_entries
+from dsgt.topologies.matrix import MatrixLike, as_matrix
 from dsgt.topologies.spectrum import laplacian_extremes, smallest_eigenvalue
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

@@ -22,7 +22,7 @@ from dsgt.topologies.check import undirected
 from dsgt.topologies.fastest.certificate import lower_bound
 from dsgt.topologies.fastest.interior import Point, first, iterates
 from dsgt.topologies.fastest.problem import Problem
-from dsgt.topologies.matrix import assemble
+from dsgt.topologies.assemble import assemble
 
 LARGEST = 5000
 """The nodes beyond which the n x n multipliers no longer fit a few GB."""

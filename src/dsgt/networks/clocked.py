@@ -1,0 +1,168 @@
+"""All nodes in this process, and a virtual clock for each: how long would this take on a real network?
+
+The model: node i spends ``compute`` seconds on a gradient. Its link sends one message at a time, each for
+bytes / bandwidth seconds, to one neighbour after the other, and never stops the node itself; a message arrives
+``latency`` seconds after its last byte has left. A node that waits for a mixing waits for all its neighbours'
+messages. Where W averages everyone, the mixing is a ring all-reduce: 2 (n - 1) hops of one n-th of the vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from dsgt import randomness
+from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.networks.cycle import Cycle
+from dsgt.networks.dense import Dense
+from dsgt.topologies.matrix import MatrixLike, is_averaging
+
+Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Compute: TypeAlias = float | Sequence[float] | Callable[[int], Sequence[float] | Seconds]
+
+
+def stragglers(nodes: int, *, mean: float, spread: float, seed: int) -> Callable[[int], Seconds]:
+    """Random compute times for ``Clocked``: mean seconds a gradient, log-normal with this standard deviation of the
+    logarithm, drawn anew for every node and round."""
+    node = torch.arange(nodes)
+
+    def compute(k: int) -> Seconds:
+        u, v = (randomness.uniform(seed, k, node, c).numpy() for c in (0, 1))
+        normal = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
+        return np.asarray(mean * np.exp(spread * normal - spread**2 / 2))
+
+    return compute
+
+
+class Clocked(Network):
+    """``Dense``, or a ``Cycle`` of them, with virtual time. ``seconds`` is when the last node has finished."""
+
+    def __init__(
+        self,
+        W: MatrixLike | Dense | Cycle,
+        *,
+        compute: Compute = 0.0,
+        latency: float = 0.0,
+        bandwidth: float = float("inf"),
+    ) -> None:
+        """compute: seconds a gradient takes, for all nodes, per node, or as a function of the round (``stragglers``);
+        latency in seconds, bandwidth in bytes a second, both of every link."""
+        super().__init__()
+        if not (latency >= 0 and bandwidth > 0):
+            raise ValueError(f"latency is {latency} and bandwidth {bandwidth}; expected latency >= 0, bandwidth > 0")
+        self.network = W if isinstance(W, Dense | Cycle) else Dense(W)
+        self.nodes = self.network.nodes
+        self.traffic = self.network.traffic
+        self.latency, self.bandwidth = latency, bandwidth
+        self._compute = compute
+        self.clock = np.zeros(self.nodes)
+        """Every node's own time."""
+        self.link_free = np.zeros(self.nodes)
+        """When every node's link has sent all it was given."""
+        self._edges: dict[int, _Edges] = {}
+        self._seconds(0)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.clock.max())
+
+    @property
+    def matrices(self) -> Sequence[Matrix]:
+        return self.network.matrices
+
+    def at(self, k: int) -> Mix:
+        mix = self.network.at(k)
+        if not isinstance(mix, Dense):
+            raise TypeError(f"Clocked times networks whose nodes all live in this process, not {type(mix).__name__}")
+        if id(mix) not in self._edges:
+            self._edges[id(mix)] = _Edges.of(mix.W)
+        return _TimedMix(self, mix, self._edges[id(mix)])
+
+    def gather(self, v: Tensor) -> Tensor:
+        return self.network.gather(v)
+
+    def mean(self, v: Tensor) -> Tensor:
+        return self.network.mean(v)
+
+    def computed(self, k: int) -> None:
+        self.clock += self._seconds(k)
+
+    def _seconds(self, k: int) -> Seconds:
+        given = self._compute(k) if callable(self._compute) else self._compute
+        seconds = np.asarray(given, dtype=np.float64)
+        if seconds.shape not in ((), (self.nodes,)) or not (seconds >= 0).all():
+            raise ValueError(
+                f"compute gives {given!r} in round {k}; expected one time >= 0 in seconds, or one for each of "
+                f"{self.nodes} nodes"
+            )
+        return seconds
+
+    def send(self, edges: _Edges, size: int) -> Seconds:
+        """Every node sends a message of so many bytes now: when does each node have all it will hear?"""
+        if edges.averaging:
+            hops = 2 * (self.nodes - 1)
+            arrival = self.clock.max() + hops * (self.latency + size / self.nodes / self.bandwidth)
+            return np.full(self.nodes, arrival)
+        each = size / self.bandwidth
+        departure = np.maximum(self.clock, self.link_free)
+        self.link_free = departure + edges.out_degree * each
+        arrival = self.clock.copy()
+        sent = departure[edges.source] + edges.turn * each
+        np.maximum.at(arrival, edges.target, sent + self.latency)
+        return arrival
+
+
+@dataclass(frozen=True)
+class _Edges:
+    source: np.ndarray[Any, np.dtype[np.int64]]
+    target: np.ndarray[Any, np.dtype[np.int64]]
+    turn: np.ndarray[Any, np.dtype[np.int64]]
+    """1 for the neighbour that a source sends to first, 2 for the second ..."""
+    out_degree: np.ndarray[Any, np.dtype[np.int64]]
+    averaging: bool
+
+    @classmethod
+    def of(cls, W: Matrix) -> _Edges:
+        pattern = scipy.sparse.coo_array(W)
+        nonzero = (pattern.row != pattern.col) & (pattern.data != 0)
+        target, source = (c[nonzero].astype(np.int64) for c in (pattern.row, pattern.col))
+        n = W.shape[0]
+        order = np.lexsort(((target - source) % n, source))  # everyone starts with another neighbour
+        source, target = source[order], target[order]
+        out_degree = np.bincount(source, minlength=n)
+        first = np.concatenate([[0], np.cumsum(out_degree)[:-1]])
+        turn = np.arange(len(source)) - first[source] + 1
+        return cls(source, target, turn, out_degree, is_averaging(W) and n > 1)
+
+
+@dataclass(frozen=True)
+class _TimedMix(Mix):
+    clocked: Clocked
+    mix: Dense
+    edges: _Edges
+
+    def start(self, v: Tensor) -> Pending:
+        return _Flight(self.clocked, self.mix(v), self._send(v))
+
+    def start_flow(self, v: Tensor) -> Pending:
+        return _Flight(self.clocked, self.mix.flow(v), self._send(v))
+
+    def _send(self, v: Tensor) -> Seconds:
+        return self.clocked.send(self.edges, v[0].numel() * v.element_size())
+
+
+@dataclass(frozen=True)
+class _Flight(Pending):
+    clocked: Clocked
+    value: Tensor
+    arrival: Seconds
+
+    def wait(self) -> Tensor:
+        np.maximum(self.clocked.clock, self.arrival, out=self.clocked.clock)
+        return self.value

@@ -1,0 +1,205 @@
+"""What the networks of one node per process share: neighbours, flights, and errors that name a neighbour."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
+
+TIMEOUT = 300.0
+"""Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take."""
+
+
+class NeighbourError(RuntimeError):
+    """A neighbour did not answer."""
+
+    def __init__(self, node: int, neighbour: int | None, timeout: float, reason: str) -> None:
+        who = "the others" if neighbour is None else f"its neighbour, node {neighbour},"
+        super().__init__(
+            f"node {node} heard nothing from {who} for {timeout:g} s, or lost the connection: that process has died, "
+            f"hangs, or waits for a neighbour of its own ({reason.strip() or 'no answer'})"
+        )
+        self.node, self.neighbour = node, neighbour
+
+
+class Request(Protocol):
+    """A message that a transport is moving."""
+
+    def finish(self, timeout: float) -> None:
+        """Return when it has been moved; raise RuntimeError or TimeoutError if it cannot be, or not in time."""
+
+
+class Peers(Network, Mix):
+    """One node per process; it talks to its neighbours only. A transport says how messages are moved."""
+
+    def __init__(self, W: MatrixLike, *, node: int, world: int, launcher: str, timeout: float) -> None:
+        super().__init__()
+        if not timeout > 0:
+            raise ValueError(f"timeout is {timeout}; give the seconds to wait for a neighbour, above 0")
+        self.W = as_matrix(W)
+        self.nodes, self.node, self.timeout = self.W.shape[0], node, timeout
+        if self.nodes != world:
+            raise ValueError(
+                f"W joins {self.nodes} nodes, but this job has {world} process{'es' * (world != 1)}: start it with "
+                f"{launcher.format(n=self.nodes)}, or give a W of size {world}"
+            )
+        self.own = float(self.W[node, node])
+        row, column = to_dense(self.W[[node], :])[0], to_dense(self.W[:, [node]])[:, 0]
+        self.hears = {int(j): float(row[j]) for j in np.flatnonzero(row) if j != node}
+        """Whom this node hears, and the weight it gives to each."""
+        self.tells = [int(i) for i in np.flatnonzero(column) if i != node]
+        """Who hears this node."""
+        self._averaging = is_averaging(self.W) and self.nodes > 1
+        self._flights: list[_Flight] = []
+        self._broken = False
+        self._check_agreement()
+
+    @property
+    def matrices(self) -> Sequence[Matrix]:
+        return [self.W]
+
+    def at(self, k: int) -> Mix:
+        return self
+
+    def start(self, v: Tensor) -> Pending:
+        if self._averaging:
+            self._count(2 * (self.nodes - 1) / self.nodes, v)
+            total = v.clone()
+            return self._launch(_AllReduce(self, total, self._all_reduce(total)))
+        self._count(len(self.tells), v)
+        return self._launch(_Exchange(self, v, flow=False))
+
+    def start_flow(self, v: Tensor) -> Pending:
+        self._count(len(self.tells), v)
+        return self._launch(_Exchange(self, v, flow=True))
+
+    def gather(self, v: Tensor) -> Tensor:
+        """Every node must ask at once."""
+        rows = v.new_zeros(self.nodes, *v.shape)
+        rows[self.node] = v
+        return self._sum(rows)
+
+    def mean(self, v: Tensor) -> Tensor:
+        """Every node must ask at once."""
+        return self._sum(v.clone()).div_(self.nodes)
+
+    def close(self) -> None:
+        """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""
+        while self._flights and not self._broken:
+            self._flights[0].wait()
+
+    @abstractmethod
+    def exchange(self, v: Tensor, buffers: Mapping[int, Tensor]) -> tuple[dict[int, Request], dict[int, Request]]:
+        """Start sending v to all of ``tells`` and receiving from all of ``hears`` into their buffers: the receiving
+        and the sending requests by neighbour."""
+
+    @abstractmethod
+    def _all_reduce(self, v: Tensor) -> Request:
+        """Start replacing v by the sum of all nodes' v."""
+
+    def finish(self, request: Request, neighbour: int | None) -> None:
+        """Wait for a message, or say who did not send it. After that the network is of no use."""
+        try:
+            request.finish(self.timeout)
+        except (RuntimeError, TimeoutError) as error:
+            self._break()
+            assert self.node is not None
+            raise NeighbourError(self.node, neighbour, self.timeout, str(error)) from error
+
+    def landed(self, flight: _Flight) -> None:
+        self._flights.remove(flight)
+
+    def _break(self) -> None:
+        """No message can be expected any more; forget those in flight."""
+        self._broken = True
+
+    def _launch(self, flight: _Flight) -> Pending:
+        self._flights.append(flight)
+        return flight
+
+    def _count(self, vectors: float, v: Tensor) -> None:
+        self.traffic.mixings += 1
+        self.traffic.bytes += round(vectors * v.numel() * v.element_size())
+
+    def _sum(self, v: Tensor) -> Tensor:
+        self.finish(self._all_reduce(v), None)
+        return v
+
+    def _check_agreement(self) -> None:
+        """Different weights at different nodes are a silent error, so compare fingerprints first."""
+        digest = hashlib.sha256(np.ascontiguousarray(to_dense(self.W)).tobytes()).digest()[:6]  # exact in a float64
+        mine = torch.tensor([float(int.from_bytes(digest, "big"))], dtype=torch.float64)
+        prints = self.gather(mine)[:, 0]
+        different = (prints != prints[0]).nonzero().flatten().tolist()
+        if different:
+            raise ValueError(
+                f"nodes 0 and {different[0]} were given different W; build it from the same arguments and seed"
+            )
+
+
+class _Flight(Pending):
+    """A mixing under way. The first ``wait`` lands it."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._value: Tensor | None = None
+
+    def wait(self) -> Tensor:
+        if self._value is None:
+            self._value = self._land()
+            self._peers.landed(self)
+        return self._value
+
+    @abstractmethod
+    def _land(self) -> Tensor: ...
+
+
+class _AllReduce(_Flight):
+    def __init__(self, peers: Peers, total: Tensor, request: Request) -> None:
+        super().__init__(peers)
+        self._total, self._request = total, request
+
+    def _land(self) -> Tensor:
+        self._peers.finish(self._request, None)
+        return self._total.div_(self._peers.nodes)
+
+
+class _Exchange(_Flight):
+    """v goes to the neighbours and theirs come into one buffer each; the first buffer becomes the result."""
+
+    def __init__(self, peers: Peers, v: Tensor, *, flow: bool) -> None:
+        super().__init__(peers)
+        self._v: Tensor | None = v.contiguous()
+        self._flow = flow
+        self._buffers = {j: torch.empty_like(self._v) for j in peers.hears}
+        self._receiving, self._sending = peers.exchange(self._v, self._buffers)
+
+    def _land(self) -> Tensor:
+        peers, v = self._peers, self._v
+        assert v is not None
+        result = None
+        for j, weight in peers.hears.items():
+            peers.finish(self._receiving[j], j)
+            heard = self._buffers.pop(j)
+            if self._flow:
+                heard.sub_(v)  # W[i, j] (v_j - v_i)
+            if result is None:
+                result = heard.mul_(weight)
+            else:
+                result.add_(heard, alpha=weight)
+        if result is None:
+            result = torch.zeros_like(v)
+        if not self._flow:
+            result.add_(v, alpha=peers.own)
+        for i, request in self._sending.items():
+            peers.finish(request, i)
+        self._v = None
+        return result

@@ -1,0 +1,104 @@
+"""One node per process under torchrun: torch.distributed, gloo on CPUs and nccl on GPUs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dsgt.networks.peers import TIMEOUT, Peers, Request
+from dsgt.topologies.matrix import MatrixLike
+
+_CHANNELS = itertools.count()
+_TAGS = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Work(Request):
+    work: dist.Work
+    blocking: bool
+    """gloo stops the process in ``wait``; nccl only orders the stream, and its own watchdog ends what hangs."""
+
+    def finish(self, timeout: float) -> None:
+        if self.blocking:
+            self.work.wait(timedelta(seconds=timeout))
+        else:
+            self.work.wait()
+
+
+class TorchPeers(Peers):
+    """Every process that torchrun started is a node; rank i is node i of W.
+
+    The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the network.
+    Every node must build its networks in the same order.
+    """
+
+    def __init__(self, W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
+        self._owns_group = not dist.is_initialized()
+        if self._owns_group:
+            _join(backend, timeout)
+        self._blocking = dist.get_backend() != "nccl"
+        self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
+        self._channel, self._sent = next(_CHANNELS), 0
+        super().__init__(
+            W,
+            node=dist.get_rank(),
+            world=dist.get_world_size(),
+            launcher="torchrun --nproc-per-node {n} script.py",
+            timeout=timeout,
+        )
+
+    def exchange(self, v: Tensor, buffers: Mapping[int, Tensor]) -> tuple[dict[int, Request], dict[int, Request]]:
+        # A tag of its own for every mixing: no message can be taken for a later one, whatever the transport's order.
+        tag = self._channel * _TAGS + self._sent % _TAGS
+        self._sent += 1
+        receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in buffers.items()]
+        send = [dist.P2POp(dist.isend, v, i, tag=tag) for i in self.tells]
+        if not self._blocking:  # nccl wants all messages of a mixing as one group, and gives one work for it
+            works = dist.batch_isend_irecv(receive + send) if receive or send else []
+            everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
+        else:
+            everything = [_Work(_begun(op.op(op.tensor, op.peer, tag=tag)), True) for op in receive + send]
+        receiving = dict(zip(buffers, everything[: len(receive)], strict=True))
+        sending = dict(zip(self.tells, everything[len(receive) :], strict=True))
+        return dict(receiving), dict(sending)
+
+    def gather(self, v: Tensor) -> Tensor:
+        return super().gather(v.to(self._device)).to(v.device)
+
+    def mean(self, v: Tensor) -> Tensor:
+        return super().mean(v.to(self._device)).to(v.device)
+
+    def close(self) -> None:
+        super().close()
+        if self._owns_group and dist.is_initialized():
+            if not self._broken:
+                dist.barrier()
+            dist.destroy_process_group()
+
+    def _all_reduce(self, v: Tensor) -> Request:
+        return _Work(_begun(dist.all_reduce(v, async_op=True)), self._blocking)
+
+
+def _begun(work: dist.Work | None) -> dist.Work:
+    assert work is not None, "this process is not a member of the process group"
+    return work
+
+
+def _join(backend: str | None, timeout: float) -> None:
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise RuntimeError(
+            f"TorchPeers makes this process one node of many, but {', '.join(missing)} is not set: start the script "
+            "with torchrun --nproc-per-node N script.py"
+        )
+    if torch.cuda.is_available() and backend != "gloo":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
+    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))

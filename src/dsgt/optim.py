@@ -1,0 +1,223 @@
+"""The same algorithms as a torch.optim.Optimizer: ``zero_grad``, ``backward``, ``step`` as everyone writes it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dsgt.core import Algorithm, Network, tensors, with_tensors
+from dsgt.run import DivergedError, as_schedule
+from dsgt.topologies.needs import check
+
+
+class Optimizer(torch.optim.Optimizer):
+    """This process's node of the network, training its copy of the model on its own data.
+
+    ``lr`` is the learning rate of centralized SGD on all data together. ``samples`` is the size of this node's data
+    set: with it, nodes of different sizes minimise the mean loss over all samples, provided the loss is the mean over
+    a batch drawn from the local data; without it, every node counts the same. ``weight_decay`` is added to the
+    gradient before it is tracked.
+
+    Parameters and their gradients are views of one flat vector each, so a mixing is one message. Parameters in
+    half precision keep a float32 master copy, and everything the method remembers is float32.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        algorithm: Algorithm[Any],
+        network: Network,
+        lr: float,
+        weight_decay: float = 0.0,
+        samples: int | None = None,
+    ) -> None:
+        if network.node is None:
+            raise ValueError(
+                f"{type(network).__name__} holds all nodes, but an Optimizer trains the one node of this process: use "
+                "networks.TorchPeers under torchrun or networks.MPIPeers under mpiexec, or dsgt.run to simulate"
+            )
+        check(type(algorithm).__name__, algorithm.needs, network.matrices)
+        as_schedule(lr)
+        if weight_decay < 0:
+            raise ValueError(f"weight_decay is {weight_decay}; expected a number >= 0")
+        trained = _trainable(params)
+        super().__init__(trained, {"lr": lr, "weight_decay": weight_decay})
+        self.algorithm, self.network = algorithm, network
+        self.round = 0
+        self._weight = _weight(network, samples)
+        self._params = trained
+        self._flat = _flatten(trained)
+        self._state: Any = None
+        self._fresh: set[int] = set()
+        for p in trained:
+            p.register_post_accumulate_grad_hook(self._note_gradient)
+        self.zero_grad()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """A new flat gradient of zeros: the one before may live on in the method's state."""
+        self._grad = torch.zeros_like(self._flat)
+        for p, view in zip(self._params, _views(self._grad, self._params), strict=True):
+            p.grad = view
+        self._fresh.clear()
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One round: mix with the neighbours and move."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        lr = float(self.param_groups[0]["lr"])
+        as_schedule(lr)
+        mix = self.network.at(self.round)
+        x = self._master()
+        if self._state is None:
+            self._state = self.algorithm.init(x.clone(), self.network.at(0))
+        g = self._gradient(x, lr)
+        self.network.computed(self.round)
+        # x is where the parameters live; every other field is the method's own memory
+        self._state = self.algorithm.update(self._state._replace(x=x), g, mix, lr)
+        self._flat.copy_(self._state.x)
+        if self._flat.dtype == self._state.x.dtype:
+            self._state = self._state._replace(x=self._flat)
+        self._fresh.clear()
+        self.round += 1
+        return loss
+
+    def average(self, model: nn.Module) -> nn.Module:
+        """A copy of the model holding the network's mean parameters, for evaluation; training goes on undisturbed.
+
+        Buffers are averaged too: BatchNorm's running means and variances become the means of the nodes', which
+        leaves out how far the nodes' means lie apart; counters become rounded means. All nodes must call it at once.
+        """
+        mean = copy.deepcopy(model)
+        with torch.no_grad():
+            values = [*mean.parameters(), *(b for b in mean.buffers() if b.numel())]
+            flat = torch.cat([v.reshape(-1).double() for v in values])
+            for v, part in zip(values, _views(self.network.mean(flat), values), strict=True):
+                v.copy_(part if v.is_floating_point() else part.round())
+        return mean
+
+    def state_dict(self) -> dict[str, Any]:
+        """Complete with the parameters' own state_dict: waits for this node's messages in flight."""
+        saved = super().state_dict()
+        saved["dsgt"] = {
+            "algorithm": type(self.algorithm).__name__,
+            "nodes": self.network.nodes,
+            "node": self.network.node,
+            "round": self.round,
+            "tensors": {} if self._state is None else {k: v.clone() for k, v in tensors(self._state).items()},
+        }
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on exactly where ``state_dict`` was taken; the parameters are set as well."""
+        saved = state_dict.get("dsgt")
+        if saved is None:
+            raise ValueError("this state_dict was not saved by a dsgt.Optimizer: it has no entry 'dsgt'")
+        mine = {
+            "algorithm": type(self.algorithm).__name__,
+            "nodes": self.network.nodes,
+            "node": self.network.node,
+        }
+        for key, value in mine.items():
+            if saved[key] != value:
+                raise ValueError(f"this state_dict was saved with {key} = {saved[key]}, but here it is {value}")
+        x = saved["tensors"].get("x")
+        if x is not None and x.shape != self._flat.shape:
+            raise ValueError(f"this state_dict holds {x.numel()} parameters, but here there are {self._flat.numel()}")
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "dsgt"})
+        self.round = saved["round"]
+        if x is None:
+            self._state = None
+            return
+        values = {k: v.to(self._flat.device, copy=True) for k, v in saved["tensors"].items()}
+        with torch.no_grad():
+            self._flat.copy_(values["x"])
+        # a blank state of this method says which fields are messages; its own message, if any, is waited for
+        blank = self.algorithm.init(values["x"], self.network.at(self.round))
+        tensors(blank)
+        self._state = with_tensors(blank, values)
+
+    def _note_gradient(self, p: Tensor) -> None:
+        self._fresh.add(id(p))
+
+    def _master(self) -> Tensor:
+        """The parameters in the precision that the method works in."""
+        if self._flat.dtype not in (torch.float16, torch.bfloat16):
+            return self._flat
+        if self._state is not None and torch.equal(self._state.x.to(self._flat.dtype), self._flat):
+            master: Tensor = self._state.x
+            return master
+        return self._flat.float()
+
+    def _gradient(self, x: Tensor, lr: float) -> Tensor:
+        """weight * gradient + weight_decay * x, from whatever zero_grad and backward left in the parameters."""
+        for index, (p, view) in enumerate(zip(self._params, _views(self._grad, self._params), strict=True)):
+            if p.grad is None or id(p) not in self._fresh:
+                stale = "no parameter has" if not self._fresh else f"parameter {index} of shape {tuple(p.shape)} has no"
+                raise RuntimeError(
+                    f"{stale} new gradient: call loss.backward() before every step(), with a loss that depends on "
+                    "every parameter; freeze those that are not trained with requires_grad_(False)"
+                )
+            if p.grad.data_ptr() != view.data_ptr():  # model.zero_grad() threw the view away
+                view.copy_(p.grad)
+        g = self._grad.to(x.dtype)
+        if self._weight != 1:
+            g = self._weight * g
+        if decay := self.param_groups[0]["weight_decay"]:
+            g = g + decay * x
+        if not g.isfinite().all():
+            assert self.network.node is not None
+            raise DivergedError(self.network.node, self.round, lr)
+        return g
+
+
+def _trainable(params: Iterable[Tensor]) -> list[Tensor]:
+    given = list(params)
+    if any(isinstance(p, dict) for p in given):
+        raise ValueError(
+            "parameter groups were given, but a node takes one step for its whole model; give model.parameters()"
+        )
+    trained = [p for p in given if p.requires_grad]
+    if not trained:
+        raise ValueError(f"{len(given)} parameters were given and none of them is trainable; give model.parameters()")
+    kinds = {(p.dtype, p.device) for p in trained}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"the parameters have different dtypes or devices ({', '.join(map(str, kinds))}); one flat vector holds "
+            "them all: convert the model with model.to(device, dtype)"
+        )
+    return trained
+
+
+def _weight(network: Network, samples: int | None) -> float:
+    """n N_i / sum N: with it the mean over the nodes is the mean over all samples."""
+    given = float("nan") if samples is None else float(samples)
+    if samples is not None and samples < 1:
+        raise ValueError(f"samples is {samples}; expected the number of samples that this node holds, at least 1")
+    sizes = network.gather(torch.tensor([given], dtype=torch.float64))[:, 0]
+    if sizes.isnan().all():
+        return 1.0
+    if sizes.isnan().any():
+        without = sizes.isnan().nonzero().flatten().tolist()
+        raise ValueError(f"samples was given at some nodes but not at nodes {without}; give it everywhere or nowhere")
+    return network.nodes * given / float(sizes.sum())
+
+
+def _flatten(params: list[Tensor]) -> Tensor:
+    """One vector holding all parameters, which become views of it."""
+    with torch.no_grad():
+        flat = torch.cat([p.reshape(-1) for p in params])
+        for p, view in zip(params, _views(flat, params), strict=True):
+            p.data = view
+    return flat
+
+
+def _views(flat: Tensor, like: list[Tensor]) -> Iterator[Tensor]:
+    parts = flat.split([p.numel() for p in like])
+    return (part.view(p.shape) for part, p in zip(parts, like, strict=True))

@@ -1,0 +1,155 @@
+"""The loop: ``iterate``, a generator of states, and ``run``, the loop plus a table of metrics."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeAlias
+
+import torch
+from torch import Tensor
+
+from dsgt import metrics as measured
+from dsgt.core import Algorithm, Network, S, settle
+from dsgt.networks.dense import Dense
+from dsgt.problems.base import Oracle, Problem
+from dsgt.topologies.matrix import MatrixLike
+from dsgt.topologies.needs import check
+
+Schedule: TypeAlias = float | Callable[[int], float]
+
+
+class DivergedError(ArithmeticError):
+    """A gradient stopped being a number."""
+
+    def __init__(self, node: int, k: int, lr: float) -> None:
+        super().__init__(
+            f"the gradient of node {node} in round {k} is not finite (lr = {lr:g}): the data holds a NaN, or the run "
+            "has diverged; lower lr, or use a method or weights with a wider stability limit"
+        )
+        self.node, self.k, self.lr = node, k, lr
+
+
+def as_network(network: Network | MatrixLike) -> Network:
+    """A network; a bare weight matrix means all nodes in this process."""
+    return network if isinstance(network, Network) else Dense(network)
+
+
+def as_schedule(lr: Schedule) -> Callable[[int], float]:
+    """k -> learning rate, every value checked; a wrong constant is refused before any work."""
+
+    def checked(k: int) -> float:
+        value = lr(k) if callable(lr) else lr
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"lr is {value} in round {k}; a learning rate is a finite number above 0")
+        return value
+
+    checked(0)
+    return checked
+
+
+def as_start(x0: Tensor, network: Network) -> Tensor:
+    """x0 as this process's tensor: a model (m,) that all nodes share, or one row per node (n, m)."""
+    if not x0.is_floating_point():
+        raise TypeError(f"x0 has dtype {x0.dtype}, but a model is real: use x0.float() or x0.double()")
+    if x0.ndim == 1:
+        return x0.expand(*network.lead, -1).clone()
+    if x0.ndim == 2 and x0.shape[0] == network.nodes:
+        return x0.clone() if network.node is None else x0[network.node].clone()
+    raise ValueError(
+        f"x0 has shape {tuple(x0.shape)}, but the network has {network.nodes} nodes: give one model (m,) for all, "
+        f"or one row per node ({network.nodes}, m)"
+    )
+
+
+def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:
+    if g.shape != x.shape:
+        raise ValueError(f"the gradient has shape {tuple(g.shape)}, but the models have shape {tuple(x.shape)}")
+    if not math.isfinite(g.sum().item()):  # one cheap pass; only a suspicion is looked at closely
+        finite = g.isfinite().all(dim=-1)
+        if not finite.all():
+            node = network.node if network.node is not None else int((~finite).nonzero()[0])
+            raise DivergedError(node, k, lr)
+
+
+def iterate(
+    algorithm: Algorithm[S], grad: Oracle, network: Network | MatrixLike, x0: Tensor, lr: Schedule
+) -> Iterator[S]:
+    """The states of a run, for ever: first the initial state, then the state after each round.
+
+    ``grad(x, k)`` gives every node's gradient at its own model in round k: (n, m) -> (n, m) where all nodes live in
+    this process, (m,) -> (m,) on a real node.
+    """
+    network = as_network(network)
+    check(type(algorithm).__name__, algorithm.needs, network.matrices)
+    return _iterate(algorithm, grad, network, as_start(x0, network), as_schedule(lr))
+
+
+def _iterate(
+    algorithm: Algorithm[S], grad: Oracle, network: Network, x: Tensor, lr: Callable[[int], float]
+) -> Iterator[S]:
+    state = algorithm.init(x, network.at(0))
+    k = 0
+    while True:
+        yield state
+        g = grad(state[0], k)
+        check_gradient(g, state[0], network, k, lr(k))
+        network.computed(k)
+        state = algorithm.update(state, g, network.at(k), lr(k))
+        k += 1
+
+
+@dataclass(frozen=True)
+class Result(Generic[S]):
+    """A finished run: the metric rows, one dictionary each, and the last state."""
+
+    rows: list[dict[str, float]]
+    state: S
+    x: Tensor
+    """Every node's model, (n, m)."""
+
+    def column(self, name: str) -> list[float]:
+        return [row[name] for row in self.rows]
+
+
+@torch.no_grad()
+def run(
+    algorithm: Algorithm[S],
+    problem: Problem,
+    network: Network | MatrixLike,
+    *,
+    rounds: int,
+    lr: Schedule,
+    every: int | None = None,
+    metrics: Mapping[str, measured.Metric] = measured.DEFAULT,
+    x0: Tensor | None = None,
+    seed: int = 0,
+) -> Result[S]:
+    """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times)."""
+    network = as_network(network)
+    if rounds < 1 or (every is not None and every < 1):
+        raise ValueError(f"rounds is {rounds} and every is {every}; both count rounds and start at 1")
+    if problem.nodes != network.nodes:
+        raise ValueError(
+            f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
+        )
+    every = every or max(1, rounds // 100)
+    local = problem if network.node is None else problem[network.node]
+    start = problem.start(seed) if x0 is None else x0
+    states = iterate(algorithm, local.oracle(seed), network, start, lr)
+
+    rows: list[dict[str, float]] = []
+    training, resumed = 0.0, time.perf_counter()
+    state: Any = None
+    for k, state in enumerate(islice(states, rounds + 1)):
+        if k % every and k != rounds:
+            continue
+        training += time.perf_counter() - resumed
+        snapshot = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
+        rows.append({"round": k} | {name: metric(snapshot) for name, metric in metrics.items()})
+        resumed = time.perf_counter()
+    state = settle(state)
+    return Result(rows, state, network.gather(state.x))

@@ -1,0 +1,83 @@
+"""The two eigenvalues of a symmetric W that matter, without a dense matrix where there are many nodes.
+
+Lanczos finds them in a few hundred products where the network mixes fast. Where it mixes slowly Lanczos crawls, but
+then the network has a thin cut, its factors stay sparse, and Lanczos on the inverse needs a few steps. A random
+regular graph is of the first kind, a ring of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
+
+from dsgt.core import Matrix
+from dsgt.topologies.matrix import to_dense
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+DENSE_MOST = 1500
+"""Up to this many nodes all eigenvalues are computed."""
+RESIDUAL = 1e-4
+"""Where Lanczos stops: an eigenvalue is off by less, mostly by its square."""
+SLOW = 0.01
+"""Below this 1 - lambda_2 the residual above is too coarse, and the factors are sparse."""
+
+
+def second_largest(W: Matrix) -> float:
+    """lambda_2 of a symmetric W whose rows sum to 1: the largest eigenvalue away from agreement."""
+    n = W.shape[0]
+    if n == 1:
+        return 0.0
+    if n <= DENSE_MOST:
+        values = np.linalg.eigvalsh(to_dense(W))
+        return float(np.delete(values, np.abs(values - 1).argmin())[-1])
+    try:
+        found = _lanczos(lambda v: W @ v - v.mean(), n, "LA")
+    except ArpackNoConvergence:
+        found = 1.0
+    return found if 1 - found > SLOW else 1 - 1 / _largest_of_pseudo_inverse(W)
+
+
+def smallest(W: Matrix) -> float:
+    """lambda_n of a symmetric W."""
+    n = W.shape[0]
+    if n <= DENSE_MOST:
+        return float(np.linalg.eigvalsh(to_dense(W))[0])
+    try:
+        return _lanczos(lambda v: W @ v, n, "SA")
+    except ArpackNoConvergence:
+        pass
+    below = _gershgorin(W) - RESIDUAL
+    shifted = splu(scipy.sparse.csc_array(W - below * scipy.sparse.eye_array(n)))
+    return below + 1 / _lanczos(shifted.solve, n, "LA", patience=100)
+
+
+def _largest_of_pseudo_inverse(W: Matrix) -> float:
+    """1 / (1 - lambda_2): I - W with node 0 left out has an inverse, which is the pseudo-inverse up to the mean."""
+    n = W.shape[0]
+    laplacian = scipy.sparse.csc_array(scipy.sparse.eye_array(n) - scipy.sparse.csc_array(W))
+    grounded = splu(scipy.sparse.csc_array(laplacian[1:, 1:]))
+
+    def product(v: Array) -> Array:
+        u = np.concatenate([[0.0], grounded.solve(np.ravel(v)[1:] - v.mean())])
+        return u - u.mean()
+
+    return _lanczos(product, n, "LA", patience=100)
+
+
+def _lanczos(product: Callable[[Array], Array], n: int, which: str, *, patience: int = 10) -> float:
+    """One end of the spectrum; ``patience`` restarts of 40 products."""
+    start = np.random.default_rng(0).standard_normal(n)
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    found = eigsh(operator, k=1, which=which, v0=start, ncv=40, maxiter=patience, tol=RESIDUAL)
+    return float(found[0][0])
+
+
+def _gershgorin(W: Matrix) -> float:
+    """A number that no eigenvalue is below."""
+    own = W.diagonal()
+    return float((own - (abs(W).sum(axis=1) - np.abs(own))).min())

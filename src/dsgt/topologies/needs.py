@@ -1,0 +1,104 @@
+"""Whether a method may use a weight matrix, and what to do where it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from dsgt.core import Matrix, Needs
+from dsgt.topologies.matrix import to_dense
+from dsgt.topologies.spectrum import rho, smallest_eigenvalue
+
+TOLERANCE = 1e-6
+"""How far a sum of weights may be from 1: a matrix that came through float32 passes, a wrong one does not."""
+
+SMALL = 1024
+"""Up to this many nodes eigenvalues are computed; above, connectedness and a positive diagonal prove the same."""
+
+
+def check(who: str, needs: Needs, matrices: Sequence[Matrix]) -> None:
+    """Refuse weights that the method cannot use, before any work starts."""
+    for complaint in complaints(needs, matrices):
+        raise ValueError(f"{who} {complaint}")
+
+
+def complaints(needs: Needs, matrices: Sequence[Matrix]) -> list[str]:
+    """What keeps a method with these needs from using these weights; nothing where it may."""
+    found = []
+    if needs.static and len(matrices) > 1:
+        found.append(
+            f"needs a network that does not change, but {len(matrices)} weight matrices were given; use DSGT, GNSD, "
+            "Aug-DGM, D-PSGD or SGP, or one matrix"
+        )
+    for W in matrices:
+        found += _complaints(needs, W)
+    return found or _mixing_complaints(matrices)
+
+
+def _complaints(needs: Needs, W: Matrix) -> list[str]:
+    n = W.shape[0]
+    if needs.average:
+        off = abs(W - 1 / n).max() if isinstance(W, np.ndarray) else 1.0
+        return [] if off < TOLERANCE else ["needs W = 1/n everywhere; use topologies.averaging(n)"]
+    found = []
+    if needs.rows:
+        found += _sums(W.sum(axis=1), "row", "topologies.metropolis(graph), or SGP for column-stochastic weights")
+    if needs.columns:
+        fix = "topologies.metropolis(graph)" if needs.rows else "topologies.push_weights(graph)"
+        found += _sums(W.sum(axis=0), "column", fix)
+    if needs.symmetric and (gap := abs(W - W.T).max()) > TOLERANCE:
+        found.append(
+            f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use "
+            "topologies.metropolis(graph), or DSGT, which allows it"
+        )
+    if not found and needs.floor is not None and n > 1 and (low := smallest_eigenvalue(W)) <= needs.floor:
+        s = (needs.floor - low) / (1 - low)
+        found.append(
+            f"needs the smallest eigenvalue of W above {needs.floor:.4g}, but it is {low:.4g}; use "
+            f"topologies.lift(W, {needs.floor:.4g}), that is (1 - s) W + s I with s just above {s:.3g}"
+        )
+    return found
+
+
+def _sums(sums: Any, what: str, fix: str) -> list[str]:
+    off = np.abs(np.asarray(sums) - 1)
+    i = int(off.argmax())
+    if off[i] < TOLERANCE:
+        return []
+    return [f"needs the {what}s of W to sum to 1, but {what} {i} sums to {np.asarray(sums)[i]:.6g}; use {fix}"]
+
+
+def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
+    """rho < 1 over one pass through the matrices: without it the nodes never agree."""
+    n = matrices[0].shape[0]
+    union = scipy.sparse.csr_array(sum(abs(scipy.sparse.csr_array(W)) for W in matrices))
+    parts, label = connected_components(union, directed=True, connection="strong")
+    if parts > 1:
+        other = int((label != label[0]).argmax())
+        return [
+            f"needs a connected network, but no messages get both ways between nodes 0 and {other}: add edges, or "
+            "train each part alone"
+        ]
+    if n == 1 or all((W.diagonal() > 0).all() and W.min() >= 0 for W in matrices):
+        return []  # connected, nonnegative and with a positive diagonal: a product of such matrices is primitive
+    if n > SMALL and len(matrices) > 1:
+        return []
+    product = matrices[0]
+    for W in matrices[1:]:
+        product = W @ product
+    doubly = max(abs(product.sum(axis=a) - 1).max() for a in (0, 1)) < TOLERANCE
+    factor = rho(product) if doubly else _second_modulus(product)
+    if factor < 1 - 1e-12:
+        return []
+    return [
+        f"needs rho(W) < 1, but rho is {factor:.6g}: the disagreement does not shrink, because the weights are "
+        "periodic or too large; give every node a positive weight to itself, for example (I + W)/2"
+    ]
+
+
+def _second_modulus(W: Matrix) -> float:
+    return float(np.sort(np.abs(np.linalg.eigvals(to_dense(W))))[-2])

@@ -1,0 +1,43 @@
+"""Start a script as several real nodes and wait for them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BIN = Path(sys.executable).parent
+
+
+def environment() -> dict[str, str]:
+    """One thread a process, the tests' modules importable, and MPI willing to run as root in a container."""
+    return os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+
+
+def torchrun(n: int, *command: str) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}", *command]
+
+
+def mpiexec(n: int, *command: str) -> list[str]:
+    return [str(BIN / "mpiexec"), "--oversubscribe", "-n", str(n), sys.executable, *command]
+
+
+LAUNCHERS = {"torch": torchrun, "mpi": mpiexec}
+
+
+def launch(kind: str, n: int, *command: str, timeout: float = 240, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        LAUNCHERS[kind](n, *command),
+        env=environment() | environ,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

@@ -1,0 +1,272 @@
+"""What holds for every method, once, over the table of tests/cases.py."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import dsgt
+from cases import CASES, F64, Case, graph, lazy, quadratic
+from dsgt.core import Done, Pending, settle, tensors, with_tensors
+from dsgt.networks import Cycle, Dense
+from dsgt.run import iterate
+from dsgt.topologies.weights import metropolis
+from reference import REFERENCE
+
+N = 8
+each = pytest.mark.parametrize("name", CASES)
+EXACT = [name for name, case in CASES.items() if case.algorithm.exact]
+BIASED = [name for name, case in CASES.items() if not case.algorithm.exact]
+CHANGING = [name for name, case in CASES.items() if not case.algorithm.needs.static]
+
+
+def trajectory(case: Case, grad, W, x0: Tensor, lr, rounds: int) -> list:
+    return list(itertools.islice(iterate(case.algorithm, grad, W, x0, lr), rounds + 1))
+
+
+def models(states: list) -> Tensor:
+    return torch.stack([s.x for s in states])
+
+
+def starts(n: int, m: int = 5) -> Tensor:
+    return torch.randn(n, m, dtype=F64, generator=torch.Generator().manual_seed(3))
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    return ((a - b).norm() / b.norm()).item()
+
+
+def test_the_table_of_cases_covers_every_method():
+    assert {name: type(case.algorithm) for name, case in CASES.items()} == dsgt.ALGORITHMS
+    assert CASES.keys() == REFERENCE.keys()
+
+
+@each
+def test_equals_the_published_recursion_under_a_changing_learning_rate(name: str):
+    case, problem = CASES[name], quadratic(N)
+    W = case.weights(graph(N))
+
+    def lr(k: int) -> float:
+        return 0.03 / (1 + k / 20)
+
+    def G(X: np.ndarray, k: int) -> np.ndarray:
+        return problem.stochastic(torch.from_numpy(X), k).numpy()
+
+    x0 = torch.zeros(N, 5, dtype=F64) if name == "sgd" else starts(N)
+    expected = REFERENCE[name](G, lambda k: W, x0.numpy(), lr, 60)
+    found = models(trajectory(case, problem.stochastic, W, x0, lr, 60))
+    assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13  # 60 rounds of round-off
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_equals_the_published_recursion_on_a_network_that_changes(name: str):
+    case, problem = CASES[name], quadratic(N)
+    Ws = [case.weights(graph(N, seed=s)) for s in (1, 50, 100)]
+
+    def G(X: np.ndarray, k: int) -> np.ndarray:
+        return problem.stochastic(torch.from_numpy(X), k).numpy()
+
+    x0 = torch.zeros(N, 5, dtype=F64) if name == "sgd" else starts(N)
+    expected = REFERENCE[name](G, lambda k: Ws[k % 3], x0.numpy(), lambda k: 0.02, 40)
+    found = models(trajectory(case, problem.stochastic, Cycle(Ws), x0, 0.02, 40))
+    assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13
+
+
+@each
+def test_one_node_alone_is_sgd_bit_for_bit(name: str):
+    problem, x = quadratic(1), torch.zeros(5, dtype=F64)
+    states = trajectory(CASES[name], problem.stochastic, [[1.0]], x, 0.05, 100)
+    for k, state in enumerate(states):
+        assert torch.equal(state.x[0], x)
+        x = x - 0.05 * problem.node_gradient(0, x, k)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.atc])
+def test_averaging_everyone_is_centralized_sgd(name: str):
+    problem, x = quadratic(N), torch.zeros(5, dtype=F64)
+    states = trajectory(CASES[name], problem.stochastic, np.full((N, N), 1 / N), x, 0.03, 60)
+    for k, state in enumerate(states):
+        assert relative(state.x, x.expand(N, -1)) < 1e-12 if k else True
+        x = x - 0.03 * problem.stochastic(x.expand(N, -1), k).mean(dim=0)
+
+
+@each
+def test_invariants_hold_after_every_round(name: str):
+    case, problem = CASES[name], quadratic(N)
+    states = trajectory(case, problem.stochastic, case.weights(graph(N)), starts(N), 0.02, 200)
+    moved = 0.0
+    for k, state in enumerate(states[1:]):
+        fields = tensors(state)
+        if case.tracked:
+            tracker, gradient = (fields[f].mean(dim=0) for f in case.tracked)
+            assert torch.allclose(tracker, gradient, rtol=1e-12, atol=1e-12)
+        if case.zero_sum:
+            assert fields[case.zero_sum].sum(dim=0).abs().max() < 1e-12
+        if name == "sgp":
+            assert abs(fields["w"].sum().item() - N) < 1e-12
+        before = states[k].x if name != "sgp" else states[k].u
+        after = state.x if name != "sgp" else state.u
+        g = problem.stochastic(states[k].x, k)
+        step = after.mean(dim=0) - before.mean(dim=0)
+        assert torch.allclose(step, -0.02 * g.mean(dim=0), rtol=1e-9, atol=1e-12)  # the mean is centralized
+        moved = max(moved, step.norm().item())
+    assert moved > 0.01  # the test moved at all
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_methods_reach_the_optimum_of_uneven_different_data(name: str):
+    case, problem = CASES[name], quadratic(N)
+    x = trajectory(case, problem.full, case.weights(graph(N)), torch.zeros(5, dtype=F64), 0.2 / problem.L, 4000)[-1].x
+    assert (x - problem.optimum).norm() < 1e-9
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_biased_methods_miss_it_by_a_distance_that_halves_with_the_learning_rate(name: str):
+    case, problem = CASES[name], quadratic(N)
+    missed = []
+    for lr in (0.004, 0.002):
+        W = case.weights(graph(N))
+        x = trajectory(case, problem.full, W, torch.zeros(5, dtype=F64), lr, round(20 / lr))[-1].x
+        missed.append((x - problem.optimum).norm().item())
+    assert missed[1] > 1e-4
+    assert 1.9 < missed[0] / missed[1] < 2.1
+
+
+def test_unweighted_mean_gradients_reach_another_point_than_the_empirical_risk():
+    problem = quadratic(N)
+
+    def unweighted(x: Tensor, k: int) -> Tensor:
+        return torch.stack([problem.node_gradient(i, row) / problem.weight(i) for i, row in enumerate(x)])
+
+    x = trajectory(CASES["dsgt"], unweighted, metropolis(graph(N)), torch.zeros(5, dtype=F64), 0.05, 4000)[-1].x
+    assert (x - problem.optimum).norm() > 0.1
+
+
+@each
+def test_as_many_vectors_are_sent_as_declared(name: str):
+    case, problem = CASES[name], quadratic(N)
+    network = Dense(case.weights(graph(N)))
+    states = iterate(case.algorithm, problem.full, network, torch.zeros(5, dtype=F64), 0.01)
+    counts = [network.traffic.mixings for _ in itertools.islice(states, 20)]
+    assert set(np.diff(counts[1:])) == {case.algorithm.sends}
+
+
+@each
+def test_relabelling_the_nodes_permutes_the_trajectory(name: str):
+    case, problem = CASES[name], quadratic(N)
+    W, order = case.weights(graph(N)), torch.randperm(N, generator=torch.Generator().manual_seed(0))
+    back = order.argsort()
+
+    def relabelled(x: Tensor, k: int) -> Tensor:
+        return problem.stochastic(x[back], k)[order]
+
+    plain = models(trajectory(case, problem.stochastic, W, starts(N), 0.02, 50))
+    other = models(trajectory(case, relabelled, W[order][:, order], starts(N)[order], 0.02, 50))
+    assert relative(other, plain[:, order]) < 1e-13
+
+
+@each
+def test_rotating_the_space_rotates_the_trajectory(name: str):
+    case, problem = CASES[name], quadratic(N)
+    Q = torch.linalg.qr(torch.randn(5, 5, dtype=F64, generator=torch.Generator().manual_seed(1))).Q
+
+    def rotated(x: Tensor, k: int) -> Tensor:
+        return problem.stochastic(x @ Q.T, k) @ Q
+
+    W = case.weights(graph(N))
+    plain = models(trajectory(case, problem.stochastic, W, starts(N), 0.02, 50))
+    other = models(trajectory(case, rotated, W, starts(N) @ Q, 0.02, 50))
+    assert relative(other, plain @ Q) < 1e-13
+
+
+@each
+def test_a_state_taken_out_and_put_back_goes_on_bit_for_bit(name: str):
+    case, problem = CASES[name], quadratic(N)
+    network = Dense(case.weights(graph(N)))
+    states = trajectory(case, problem.stochastic, network, starts(N), 0.02, 60)
+    blank = case.algorithm.init(torch.zeros(N, 5, dtype=F64), network.at(0))
+    state = with_tensors(blank, {field: v.clone() for field, v in tensors(states[30]).items()})
+    for k in range(30, 60):
+        state = case.algorithm.update(state, problem.stochastic(state.x, k), network.at(k), 0.02)
+    assert torch.equal(state.x, states[60].x)
+
+
+@each
+def test_update_writes_to_none_of_its_arguments(name: str):
+    case, problem = CASES[name], quadratic(N)
+    network = Dense(case.weights(graph(N)))
+    state = trajectory(case, problem.stochastic, network, starts(N), 0.02, 3)[-1]
+    g = problem.stochastic(state.x, 3)
+    copies = {field: v.clone() for field, v in tensors(state).items()} | {"gradient": g.clone()}
+    case.algorithm.update(state, g, network.at(3), 0.02)
+    assert all(torch.equal(v, copies[field]) for field, v in (tensors(state) | {"gradient": g}).items())
+
+
+@each
+def test_float32_does_not_drift_once_the_nodes_agree(name: str):
+    """ALGORITHMS, section 8: the usual forms of D², Exact Diffusion and EXTRA are off by 3e-3 after 10,000 rounds."""
+    case = CASES[name]
+    if not case.algorithm.exact:
+        pytest.skip("a method that stops beside the optimum has no round-off floor to look at")
+    a = torch.randn(N, 5, generator=torch.Generator().manual_seed(0)) + 10
+    network = Dense(case.weights(graph(N)))
+    state = next(
+        itertools.islice(iterate(case.algorithm, lambda x, k: x - a, network, torch.zeros(5), 0.1), 10_000, None)
+    )
+    assert (state.x - a.double().mean(dim=0)).abs().max() < 3e-5  # at 10, lr times a smaller gradient rounds to nothing
+
+
+@given(n=st.integers(2, 9), seed=st.integers(0, 10_000), name=st.sampled_from(sorted(CASES)))
+@settings(max_examples=60, deadline=None)
+def test_on_any_connected_graph_the_mean_model_moves_by_the_mean_gradient(n: int, seed: int, name: str):
+    case, problem, network = CASES[name], quadratic(n, seed=seed), graph(n, seed)
+    states = trajectory(case, problem.stochastic, case.weights(network), starts(n), 0.01, 15)
+    for k in range(15):
+        carrier = [s.u if name == "sgp" else s.x for s in states[k : k + 2]]
+        step = (carrier[1] - carrier[0]).mean(dim=0)
+        expected = -0.01 * problem.stochastic(states[k].x, k).mean(dim=0)
+        assert torch.allclose(step, expected, rtol=1e-9, atol=1e-11)
+        if case.tracked:
+            tracker, gradient = (tensors(states[k + 1])[f].mean(dim=0) for f in case.tracked)
+            assert torch.allclose(tracker, gradient, rtol=1e-11, atol=1e-11)
+
+
+def test_d2_with_the_lazy_weights_is_exact_diffusion():
+    problem, g = quadratic(N), graph(N)
+    d2 = models(trajectory(CASES["d2"], problem.stochastic, lazy(g), starts(N), 0.02, 100))
+    ed = models(trajectory(CASES["exact-diffusion"], problem.stochastic, metropolis(g), starts(N), 0.02, 100))
+    assert relative(d2, ed) < 1e-13
+
+
+def test_sgp_on_a_balanced_network_is_adapt_then_combine():
+    problem, W = quadratic(N), metropolis(graph(N))
+    sgp = models(trajectory(CASES["sgp"], problem.stochastic, W, starts(N), 0.02, 100))
+    atc = models(trajectory(CASES["atc-dpsgd"], problem.stochastic, W, starts(N), 0.02, 100))
+    assert relative(sgp, atc) < 1e-13
+
+
+def test_dsgt_is_exact_on_one_peer_exponential_graphs():
+    hop = [np.roll(np.eye(N), 2**t, axis=1) for t in range(3)]
+    network, problem = Cycle([(np.eye(N) + P) / 2 for P in hop]), quadratic(N)
+    x = trajectory(CASES["dsgt"], problem.full, network, torch.zeros(5, dtype=F64), 0.1 / problem.L, 6000)[-1].x
+    assert (x - problem.optimum).norm() < 1e-9
+
+
+def test_settle_leaves_nothing_in_flight():
+    problem = quadratic(N)
+    state = trajectory(CASES["gnsd"], problem.full, metropolis(graph(N)), starts(N), 0.02, 2)[-1]
+    assert all(isinstance(f, Done) for f in settle(state) if isinstance(f, Pending))
+
+
+def test_k33_metropolis_breaks_d2_and_is_refused():
+    W = metropolis(nx.complete_bipartite_graph(3, 3))  # lambda_n = -1/2
+    problem = quadratic(6)
+    with pytest.raises(ValueError, match=r"D2 needs the smallest eigenvalue of W above -0\.3333, but it is -0\.5"):
+        iterate(dsgt.D2(), problem.full, W, torch.zeros(5, dtype=F64), 0.01)

@@ -1,0 +1,42 @@
+"""The signature test: every method walks the same path in the simulator, under torchrun and under mpiexec."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+
+import dsgt
+from cases import CASES, F64, graph, quadratic
+from launch import HERE, launch
+from peer_worker import LR, ROUNDS
+
+WORLDS = [("torch", 2), ("torch", 4), ("torch", 6), ("mpi", 2), ("mpi", 4)]
+
+
+@pytest.fixture(scope="module", params=WORLDS, ids=lambda world: f"{world[0]}-{world[1]}")
+def nodes(request, tmp_path_factory) -> list[dict[tuple[str, str], torch.Tensor]]:
+    """What every node of a real network found; all methods in one start, because starting is what takes long."""
+    kind, n = request.param
+    folder: Path = tmp_path_factory.mktemp("nodes")
+    finished = launch(kind, n, str(HERE / "peer_worker.py"), kind, str(folder))
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return [torch.load(folder / f"node{i}.pt") for i in range(n)]
+
+
+def simulated(name: str, n: int) -> torch.Tensor:
+    case = CASES[name]
+    W = case.weights(graph(n))
+    states = dsgt.iterate(case.algorithm, quadratic(n).stochastic, W, torch.zeros(5, dtype=F64), LR)
+    return torch.stack([s.x for s in itertools.islice(states, ROUNDS + 1)])
+
+
+@pytest.mark.parametrize("way", ["iterate", "optimizer"])
+@pytest.mark.parametrize("name", CASES)
+def test_real_nodes_walk_the_simulated_path(nodes, name: str, way: str):
+    expected = simulated(name, len(nodes))
+    found = torch.stack([node[name, way] for node in nodes], dim=1)
+    assert expected[-1].norm() > 1  # it moved
+    assert ((found - expected).norm() / expected.norm()).item() < 1e-12

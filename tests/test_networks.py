@@ -1,0 +1,214 @@
+"""The networks whose nodes all live in this process."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch import Tensor
+
+import dsgt
+from cases import CASES, F64, graph, quadratic
+from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.networks import Clocked, Cycle, Dense, stragglers
+from dsgt.run import iterate
+from dsgt.topologies.weights import averaging, metropolis
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [6, 400])
+def test_dense_multiplies_by_w_whatever_holds_it(dtype: torch.dtype, n: int):
+    W = metropolis(nx.cycle_graph(n))
+    v = torch.randn(n, 7, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    expected = torch.from_numpy(W) @ v.double()
+    sparse = scipy.sparse.csr_array(W)
+    holders = [W, torch.from_numpy(W), torch.from_numpy(W).float(), sparse, sparse.tocoo(), W.tolist()]
+    holders.append(torch.from_numpy(W).to_sparse_coo())
+    for held in holders:
+        mixed = Dense(held)(v)
+        assert mixed.dtype == dtype
+        assert (mixed - expected).abs().max() < 1e-6
+
+
+def test_a_flow_is_the_mixing_less_the_vector_and_sums_to_zero_at_the_size_of_the_differences():
+    network = Dense(metropolis(graph(8)))
+    v = 1000 + 1e-3 * torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(network.flow(v.double()), network(v.double()) - v.double(), atol=1e-12)
+    assert network.flow(v).sum(dim=0).abs().max() < 1e-8
+    assert (network(v) - v).sum(dim=0).abs().max() > 1e-5  # the plain difference rounds at the size of v
+
+
+def test_together_mixes_each_tensor():
+    network = Dense(metropolis(graph(5)))
+    a, b = torch.randn(5, 3, dtype=F64), torch.randn(5, 1, dtype=F64)
+    for mixed, alone in zip(network.together(a, b), (network(a), network(b)), strict=True):
+        assert torch.allclose(mixed, alone, rtol=1e-14)
+
+
+def test_bytes_are_counted_per_link_and_averaging_counts_as_a_ring_all_reduce():
+    ring = Dense(metropolis(nx.cycle_graph(6)))
+    ring(torch.zeros(6, 10))
+    assert ring.traffic.bytes == ring.bytes_sent == 12 * 10 * 4
+    everyone = Dense(averaging(6))
+    everyone(torch.zeros(6, 10))
+    assert everyone.traffic.bytes == 2 * 5 * 10 * 4
+
+
+class Recorder(Network, Mix):
+    """Notes the order in which messages are started and waited for, beside the gradients."""
+
+    def __init__(self, W: Matrix, log: list[str]) -> None:
+        super().__init__()
+        self.dense, self.log, self.nodes, self.count = Dense(W), log, len(W), 0
+
+    @property
+    def matrices(self):
+        return self.dense.matrices
+
+    def at(self, k: int) -> Mix:
+        return self
+
+    def start(self, v: Tensor) -> Pending:
+        self.count += 1
+        self.log.append(f"start {self.count}")
+        return Recorded(self.dense.start(v), self.log, self.count)
+
+    def start_flow(self, v: Tensor) -> Pending:
+        self.count += 1
+        self.log.append(f"start {self.count}")
+        return Recorded(self.dense.start_flow(v), self.log, self.count)
+
+    def gather(self, v: Tensor) -> Tensor:
+        return v
+
+    def mean(self, v: Tensor) -> Tensor:
+        return v.mean(dim=0)
+
+
+class Recorded(Pending):
+    def __init__(self, pending: Pending, log: list[str], number: int) -> None:
+        self.pending, self.log, self.number = pending, log, number
+
+    def wait(self) -> Tensor:
+        self.log.append(f"wait {self.number}")
+        return self.pending.wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dsgt", ["gradient", "start 1", "wait 1", "start 2", "gradient", "wait 2", "start 3", "wait 3", "start 4"]),
+        ("dpsgd", ["start 1", "gradient", "wait 1", "start 2", "gradient", "wait 2", "start 3"]),
+        ("d2", ["gradient", "start 1", "wait 1", "gradient", "start 2", "wait 2"]),
+    ],
+)
+def test_messages_travel_while_the_gradient_is_computed(name: str, expected: list[str]):
+    log: list[str] = []
+    case, problem = CASES[name], quadratic(4)
+
+    def grad(x: Tensor, k: int) -> Tensor:
+        log.append("gradient")
+        return problem.full(x, k)
+
+    network = Recorder(case.weights(graph(4)), log)
+    for _ in itertools.islice(iterate(case.algorithm, grad, network, torch.zeros(5, dtype=F64), 0.01), 3):
+        pass
+    assert log == expected
+
+
+def last_model(name: str, network: Network, rounds: int) -> Tensor:
+    x0 = torch.zeros(5, dtype=F64)
+    states = iterate(CASES[name].algorithm, quadratic(network.nodes).stochastic, network, x0, 0.01)
+    return next(itertools.islice(states, rounds, None)).x
+
+
+def seconds_per_round(name: str, network: Clocked, rounds: int = 20) -> float:
+    case, problem = CASES[name], quadratic(network.nodes)
+    states = iterate(case.algorithm, problem.full, network, torch.zeros(5, dtype=F64), 0.001)
+    at = [network.seconds for _ in itertools.islice(states, rounds + 1)]
+    return (at[-1] - at[rounds // 2]) / (rounds - rounds // 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("dpsgd", 5),
+        ("d2", 6),
+        ("dsgt", 6),
+        ("gnsd", 5),
+        ("aug-dgm", 7),
+        ("extra", 5),
+        ("exact-diffusion", 6),
+        ("sgp", 6),
+    ],
+)
+def test_a_message_that_travels_during_the_gradient_costs_no_time(name: str, seconds: float):
+    case = CASES[name]
+    network = Clocked(case.weights(nx.cycle_graph(6)), compute=5, latency=1)
+    assert seconds_per_round(name, network) == pytest.approx(seconds)
+
+
+def test_a_link_sends_one_message_at_a_time():
+    """40 bytes at 40 bytes a second to each of d neighbours: d seconds."""
+    for g, degree in [(nx.cycle_graph(6), 2), (nx.complete_graph(6), 5)]:
+        W = 0.7 * np.eye(6) + 0.3 * metropolis(g)  # not 1/n everywhere, so no all-reduce
+        network = Clocked(W, compute=1, bandwidth=40)
+        assert seconds_per_round("atc-dpsgd", network) == pytest.approx(1 + degree)
+
+
+def test_averaging_everyone_costs_a_ring_all_reduce():
+    network = Clocked(averaging(4), compute=1, latency=0.5, bandwidth=40)
+    assert seconds_per_round("sgd", network) == pytest.approx(1 + 6 * (0.5 + 40 / 4 / 40))
+
+
+def test_one_straggler_slows_everyone_and_random_times_are_seeded():
+    slow = Clocked(metropolis(nx.cycle_graph(6)), compute=[1, 1, 1, 9, 1, 1])
+    assert seconds_per_round("dsgt", slow) == pytest.approx(9)
+    W = metropolis(nx.cycle_graph(6))
+    one, two, other = (
+        seconds_per_round("dsgt", Clocked(W, compute=stragglers(6, mean=1, spread=0.5, seed=s))) for s in (1, 1, 2)
+    )
+    assert one == two != other
+    times = np.concatenate([stragglers(50, mean=3, spread=0.5, seed=0)(k) for k in range(200)])
+    assert times.mean() == pytest.approx(3, rel=0.02)
+    assert np.log(times).std() == pytest.approx(0.5, rel=0.03)
+
+
+def test_a_clock_changes_no_number_and_works_on_changing_networks():
+    Ws = [metropolis(graph(6, s)) for s in (1, 5)]
+    clocked = Clocked(Cycle(Ws), compute=1, latency=0.1, bandwidth=1e3)
+    plain, timed = (last_model("dsgt", network, rounds=30) for network in (Cycle(Ws), clocked))
+    assert torch.equal(plain, timed)
+    assert clocked.seconds > 30
+    assert clocked.traffic.mixings == 60
+
+
+def test_the_same_run_twice_is_the_same_bit_for_bit():
+    W = metropolis(graph(6))
+    assert torch.equal(last_model("dsgt", Dense(W), rounds=50), last_model("dsgt", Dense(W), rounds=50))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Cycle([]), "no networks"),
+        (lambda: Cycle([np.eye(2), np.eye(3)]), "network 0 of the cycle has 2 nodes, but network 1 has 3"),
+        (lambda: Clocked(np.eye(2), latency=-1), "latency is -1"),
+        (lambda: Clocked(np.eye(2), bandwidth=0), "bandwidth 0"),
+        (lambda: Clocked(np.eye(2), compute=[1, 2, 3]), "one for each of 2 nodes"),
+        (lambda: Clocked(np.eye(2), compute=-1), "expected one time >= 0"),
+        (lambda: Dense(np.ones((2, 3))), "square"),
+        (lambda: Dense(np.zeros((0, 0))), "square"),
+        (lambda: Dense([[1.0, float("nan")], [0.0, 1.0]]), "not a finite number in row 0"),
+        (lambda: Dense(np.eye(3))(torch.zeros(4, 2)), "not the node axis of 3 nodes"),
+        (lambda: dsgt.networks.TorchPeers(np.eye(2)), "torchrun --nproc-per-node"),
+        (lambda: dsgt.networks.MPIPeers(np.eye(2)), "1 process: start it with mpiexec -n 2"),
+    ],
+)
+def test_bad_networks_are_refused_with_a_reason(build, message: str):
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        build()
