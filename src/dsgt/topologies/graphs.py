@@ -52,7 +52,9 @@ def complete_bipartite(n: int, *, left: int | None = None) -> nx.Graph[int]:
     """Two groups, each node linked to the whole other group; as equal as possible, or with ``left`` nodes in the first."""
     a = _nodes(n) // 2 if left is None else left
     if n < 2 or not 0 < a < n:
-        raise ValueError(f"complete_bipartite was given n = {n} with {a} nodes on the left, but both groups need a node")
+        raise ValueError(
+            f"complete_bipartite was given n = {n} with {a} nodes on the left, but both groups need a node"
+        )
     return nx.complete_bipartite_graph(a, n - a)
 
 

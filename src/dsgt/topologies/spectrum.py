@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse
@@ -100,7 +100,12 @@ def describe(W: MatrixLike) -> Description:
         speed = max(abs(low), abs(high)) if n > 1 else 0.0
     else:
         speed = rho(matrix) if doubly else _second_modulus(matrix)
-    methods = {name: "; ".join(complaints(method.needs, [matrix])) for name, method in ALGORITHMS.items()}
+    methods = {}
+    for name, method in ALGORITHMS.items():
+        # The smallest eigenvalue is known here, and costly where there are many nodes.
+        known = low is not None and method.needs.floor is not None and low > method.needs.floor
+        needs = replace(method.needs, floor=None) if known else method.needs
+        methods[name] = "; ".join(complaints(needs, [matrix]))
     return Description(n, speed, high, low, links(matrix), int(heard.max()), methods)
 
 

@@ -71,7 +71,9 @@ def _fastest(graph: nx.Graph[int], name: str, tol: float, *, nonnegative: bool) 
     with cores(problem):
         w, rho, bound = _solve(problem, tol)
     if rho - bound > tol:
-        message = f"{name} stopped at rho = {rho:.9g} with a gap of {rho - bound:.1e}, above the tol = {tol:.1e} asked for"
+        message = (
+            f"{name} stopped at rho = {rho:.9g} with a gap of {rho - bound:.1e}, above the tol = {tol:.1e} asked for"
+        )
         warnings.warn(message, RuntimeWarning, stacklevel=3)
     return Fastest(assemble(problem.n, problem.i.numpy(), problem.j.numpy(), w.numpy()), rho, bound)
 
