@@ -37,7 +37,9 @@ def complete(n: int) -> nx.Graph[int]:
 def grid(n: int, *, rows: int | None = None) -> nx.Graph[int]:
     """A rectangle of n nodes, as square as n allows or with the given rows."""
     r = _rows(n, rows, "grid")
-    return _numbered(nx.grid_2d_graph(r, n // r))
+    graph = _numbered(nx.grid_2d_graph(r, n // r))
+    nx.set_node_attributes(graph, {v: (v % (n // r), -(v // (n // r))) for v in graph}, "pos")
+    return graph
 
 
 def torus(n: int, *, rows: int | None = None) -> nx.Graph[int]:
