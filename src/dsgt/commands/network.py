@@ -13,7 +13,7 @@ from rich.table import Table
 
 from dsgt import topologies
 from dsgt.core import Matrix
-from dsgt.topologies.check import nearest
+from dsgt.topologies.check import directed, nearest
 from dsgt.topologies.files import Stored
 
 app = typer.Typer(help="Describe, compare, draw and design networks.", invoke_without_command=True)
@@ -93,7 +93,9 @@ def _check_paths(out: Path | None, picture: Path) -> None:
 def _graph(name: str, nodes: int, degree: int | None, seed: int, file: Path | None, weights: str) -> Stored:
     try:
         if file is not None:
-            return topologies.read_network(file)
+            stored = topologies.read_network(file)
+            directed(stored.graph, file.name)
+            return stored
         make = topologies.GRAPHS[name]
         known = inspect.signature(make).parameters
         if degree is not None and "degree" not in known:

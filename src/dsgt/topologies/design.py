@@ -109,7 +109,7 @@ def _regular(n: int, degree: int, seed: int) -> Iterator[nx.Graph[int]]:
         hops = 1 + rng.choice((n - 1) // 2, size=min(degree // 2, (n - 1) // 2), replace=False)
         # The first circulant has hops in geometric progression, as the exponential graph does.
         reach = (n / 2) ** (np.arange(degree // 2) / max(degree // 2, 1)) if attempt == 0 else hops
-        circulant = nx.circulant_graph(n, sorted({1} | {int(round(hop)) for hop in reach}))
+        circulant = nx.circulant_graph(n, sorted({1} | {round(float(hop)) for hop in reach}))
         if nx.is_connected(circulant) and _max_degree(circulant) <= degree:
             yield circulant
     if degree >= 2:

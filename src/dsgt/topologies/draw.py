@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import networkx as nx
@@ -21,15 +22,17 @@ from dsgt.topologies.check import graph_of_numbers
 from dsgt.topologies.matrix import MatrixLike, as_matrix
 from dsgt.topologies.spectrum import is_symmetric, rho
 
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
 LARGEST = 400
 """More nodes than this are a blot on a page."""
-NEGATIVE = "#c0182b"
+PLAIN = {"negative": "#c0182b", "none": "#bbbbbb"}
 COLOURS = ListedColormap(matplotlib.colormaps["viridis_r"](np.linspace(0.2, 1, 256)))
 """From green to dark; the yellow end cannot be seen on paper."""
 
 
 def draw(graph: nx.Graph[int], W: MatrixLike, path: str | Path | None = None, *, title: str | None = None) -> Figure:
-    """The network as a picture: wide dark edges weigh much, dashed red ones are negative; saved where a path is given."""
+    """The network as a picture, saved to path: wide dark edges weigh much, dashed red ones are negative."""
     figure = Figure(figsize=(7.4, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -66,7 +69,7 @@ def draw_side_by_side(
     return figure
 
 
-def averaging_curve(W: Matrix, rounds: int, *, seed: int = 0) -> np.ndarray:
+def averaging_curve(W: Matrix, rounds: int, *, seed: int = 0) -> Array:
     """||x_k - mean|| / ||x_0 - mean|| for x_{k+1} = W x_k from random numbers."""
     x = np.random.default_rng(seed).standard_normal((W.shape[0], 8))
     mean = x.mean(axis=0)
@@ -75,10 +78,10 @@ def averaging_curve(W: Matrix, rounds: int, *, seed: int = 0) -> np.ndarray:
         x = W @ x
         sizes.append(np.linalg.norm(x - mean))
     # A single node agrees with itself from the start.
-    return np.maximum(np.array(sizes) / max(sizes[0], 1e-300), 1e-17)
+    return np.asarray(np.maximum(np.array(sizes) / max(float(sizes[0]), 1e-300), 1e-17))
 
 
-def layout(graph: nx.Graph[int]) -> dict[int, np.ndarray]:
+def layout(graph: nx.Graph[int]) -> dict[int, Array]:
     """Places that show the structure: those the graph brings, an arc, a circle, or springs."""
     n = len(graph)
     places = nx.get_node_attributes(graph, "pos")
@@ -122,32 +125,19 @@ def _network(axes: Axes, graph: nx.Graph[int], W: Matrix, *, bar: bool = True) -
     weights = {(j, i): float(entries[i, j]) for j, i in graph.edges}
     top = max((abs(w) for w in weights.values()), default=1.0) or 1.0
     scale = Normalize(0, top)
-    shown = {
-        "positive": [e for e, w in weights.items() if w > 1e-9],
-        "none": [e for e, w in weights.items() if abs(w) <= 1e-9],
-        "negative": [e for e, w in weights.items() if w < -1e-9],
-    }
+    shown: dict[str, list[tuple[int, int]]] = {"positive": [], "none": [], "negative": []}
+    for edge, w in weights.items():
+        shown["positive" if w > 1e-9 else "negative" if w < -1e-9 else "none"].append(edge)
     size = max(30.0, min(420.0, 9000 / n)) * (1.0 if bar else 0.55)
-    widest = 4.2 if not graph.is_directed() else 1.6
-    looks = {
-        "positive": lambda w: (COLOURS(scale(w)), "solid"),
-        "none": lambda _: ("#bbbbbb", "dotted"),
-        "negative": lambda _: (NEGATIVE, "dashed"),
-    }
+    widest = 1.6 if graph.is_directed() else 4.2
+    bend: dict[str, Any] = {"connectionstyle": "arc3,rad=0.08"} if graph.is_directed() else {}
+    styles = {"positive": "solid", "none": "dotted", "negative": "dashed"}
     for kind, edges in shown.items():
-        for edge in edges:
-            colour, line = looks[kind](weights[edge])
-            nx.draw_networkx_edges(
-                graph,
-                places,
-                ax=axes,
-                edgelist=[edge],
-                edge_color=[colour],
-                style=line,
-                width=0.6 + widest * abs(weights[edge]) / top,
-                node_size=size,
-                **({"connectionstyle": "arc3,rad=0.08"} if graph.is_directed() else {}),
-            )
+        colours = [COLOURS(scale(weights[e])) if kind == "positive" else PLAIN[kind] for e in edges]
+        widths = [0.6 + widest * abs(weights[e]) / top for e in edges]
+        nx.draw_networkx_edges(
+            graph, places, edges, ax=axes, edge_color=colours, width=widths, style=styles[kind], node_size=size, **bend
+        )
     nx.draw_networkx_nodes(graph, places, ax=axes, node_size=size, node_color="#f4f1e8", edgecolors="#333333")
     if n <= 60:
         nx.draw_networkx_labels(
@@ -164,12 +154,12 @@ def _network(axes: Axes, graph: nx.Graph[int], W: Matrix, *, bar: bool = True) -
 
 
 def _legend(axes: Axes, shown: dict[str, list[tuple[int, int]]]) -> None:
-    kinds = {"negative": (NEGATIVE, "dashed", "negative weight"), "none": ("#bbbbbb", "dotted", "weight 0")}
-    lines = [
-        Line2D([], [], color=colour, linestyle=style, label=f"{label} ({len(shown[kind])})")
-        for kind, (colour, style, label) in kinds.items()
-        if shown[kind]
-    ]
+    lines = []
+    if shown["negative"]:
+        label = f"negative weight ({len(shown['negative'])})"
+        lines.append(Line2D([], [], color=PLAIN["negative"], linestyle="dashed", label=label))
+    if shown["none"]:
+        lines.append(Line2D([], [], color=PLAIN["none"], linestyle="dotted", label=f"weight 0 ({len(shown['none'])})"))
     if lines:
         axes.legend(handles=lines, loc="upper left", frameon=False, fontsize=8, bbox_to_anchor=(0, 0.02))
 

@@ -73,7 +73,7 @@ def _largest_of_pseudo_inverse(W: Matrix) -> float:
 
     def product(v: Array) -> Array:
         u = np.concatenate([[0.0], grounded.solve(np.ravel(v)[1:] - v.mean())])
-        return u - u.mean()
+        return np.asarray(u - u.mean())
 
     return _lanczos(product, n, "LA")
 

@@ -2,8 +2,8 @@
 
 JSON: {"nodes": n, "directed": false, "edges": [[i, j], ...], "W": [[i, j, weight], ...]}, where W is optional.
 npz: the same in arrays ``nodes``, ``directed``, ``edges``, and W as ``rows``, ``columns``, ``values``.
-An edge list (.edges, .txt) has a line "i j" per edge; an adjacency matrix (.adj, .csv, .npy) has W's layout: entry [i, j]
-is nonzero where i hears j.
+An edge list (.edges, .txt) has a line "i j" per edge. An adjacency matrix (.adj, .csv, .npy) has the layout of W: its
+entry [i, j] is nonzero where i hears j.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -17,21 +18,21 @@ TRIES = 100
 
 
 def path(n: int) -> nx.Graph[int]:
-    return nx.path_graph(_nodes(n))
+    return _typed(nx.path_graph(_nodes(n)))
 
 
 def ring(n: int) -> nx.Graph[int]:
     """Everyone hears the two neighbours; two nodes share one link, and one has none."""
-    return nx.cycle_graph(n) if _nodes(n) > 2 else nx.path_graph(n)
+    return _typed(nx.cycle_graph(n) if _nodes(n) > 2 else nx.path_graph(n))
 
 
 def star(n: int) -> nx.Graph[int]:
     """Node 0 is linked to everyone else."""
-    return nx.star_graph(_nodes(n) - 1)
+    return _typed(nx.star_graph(_nodes(n) - 1))
 
 
 def complete(n: int) -> nx.Graph[int]:
-    return nx.complete_graph(_nodes(n))
+    return _typed(nx.complete_graph(_nodes(n)))
 
 
 def grid(n: int, *, rows: int | None = None) -> nx.Graph[int]:
@@ -51,13 +52,13 @@ def torus(n: int, *, rows: int | None = None) -> nx.Graph[int]:
 
 
 def complete_bipartite(n: int, *, left: int | None = None) -> nx.Graph[int]:
-    """Two groups, each node linked to the whole other group; as equal as possible, or with ``left`` nodes in the first."""
+    """Two groups, each node linked to the whole other group; of equal size, or with ``left`` nodes in the first."""
     a = _nodes(n) // 2 if left is None else left
     if n < 2 or not 0 < a < n:
         raise ValueError(
             f"complete_bipartite was given n = {n} with {a} nodes on the left, but both groups need a node"
         )
-    return nx.complete_bipartite_graph(a, n - a)
+    return _typed(nx.complete_bipartite_graph(a, n - a))
 
 
 def binary_tree(n: int) -> nx.Graph[int]:
@@ -203,9 +204,14 @@ def _circulant(n: int, hops: list[int]) -> nx.DiGraph[int]:
     return graph
 
 
-def _numbered(graph: nx.Graph[tuple[int, int]]) -> nx.Graph[int]:
-    """The same graph on 0 ... n - 1, its old names kept nowhere: row by row."""
-    return nx.convert_node_labels_to_integers(graph, ordering="sorted")
+def _numbered(graph: Any) -> nx.Graph[int]:
+    """The same graph on 0 ... n - 1, row by row."""
+    return _typed(nx.convert_node_labels_to_integers(graph, ordering="sorted"))
+
+
+def _typed(graph: Any) -> nx.Graph[int]:
+    """What networkx's generators return, with the type that their stubs leave open."""
+    return cast("nx.Graph[int]", graph)
 
 
 def _connected(draw: Callable[[int], nx.Graph[int]], seed: int, name: str, knob: str) -> nx.Graph[int]:

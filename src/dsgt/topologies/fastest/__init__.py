@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix
+from dsgt.topologies.assemble import assemble
 from dsgt.topologies.check import undirected
 from dsgt.topologies.fastest.certificate import lower_bound
 from dsgt.topologies.fastest.interior import Point, first, iterates
 from dsgt.topologies.fastest.problem import Problem
-from dsgt.topologies.assemble import assemble
 
 LARGEST = 5000
 """The nodes beyond which the n x n multipliers no longer fit a few GB."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dsgt.topologies.fastest.problem import SIGNS, Problem
-from dsgt.topologies.fastest.schur import Solve, System, TooSlow, affordable
+from dsgt.topologies.fastest.schur import Solve, System, TooSlowError, affordable
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ def iterates(problem: Problem, at: Point) -> Iterator[tuple[Point, float]]:
             yield at, place.gap
             try:
                 at = _next(problem, place, factor)
-            except TooSlow:
+            except TooSlowError:
                 factor = True
                 at = _next(problem, place, factor)
-        except torch.linalg.LinAlgError:
+        except RuntimeError:  # torch's LinAlgError is one, and the only one a factorisation raises
             return
 
 

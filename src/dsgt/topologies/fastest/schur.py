@@ -35,7 +35,7 @@ class System:
     """z / t"""
 
 
-class TooSlow(Exception):
+class TooSlowError(Exception):
     """Conjugate gradients took more steps than factoring H would have cost."""
 
 
@@ -136,4 +136,4 @@ class Gradients:
             direction = z + size / before * direction
         if self.problem.edges > FACTOR_MOST:
             return u
-        raise TooSlow
+        raise TooSlowError
