@@ -59,8 +59,8 @@ def affordable(problem: Problem) -> int:
     """How many conjugate-gradient steps cost as much as factoring H; 0 where that is too few to try."""
     if problem.edges > FACTOR_MOST:
         return 1000
-    steps = problem.edges**3 // (12 * problem.n**3)
-    return steps if problem.edges > 2000 and steps > 30 else 0
+    steps = problem.edges**3 // (4 * problem.n**3)
+    return steps if problem.edges > 2000 and steps > 100 else 0
 
 
 class Factor:
