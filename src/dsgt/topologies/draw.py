@@ -170,4 +170,4 @@ def _save(figure: Figure, path: str | Path | None) -> None:
     path = Path(path)
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise ValueError(f"{path.name} ends in {path.suffix!r}, but a picture is written to .png, .pdf or .svg")
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=100)
