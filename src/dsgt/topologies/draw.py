@@ -64,7 +64,7 @@ def draw_side_by_side(
     curves.set(xlabel="round", ylabel="disagreement, relative", xlim=(0, rounds), ylim=(1e-12, 2))
     curves.set_title("averaging the same random numbers")
     curves.grid(alpha=0.3)
-    curves.legend(loc="upper right")
+    curves.legend(loc="lower left")
     _save(figure, path)
     return figure
 

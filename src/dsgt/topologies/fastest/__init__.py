@@ -9,8 +9,6 @@ Boyd, Diaconis and Xiao, Fastest mixing Markov chain on a graph, SIAM Review 46,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import networkx as nx
@@ -24,6 +22,7 @@ from dsgt.topologies.fastest.certificate import lower_bound
 from dsgt.topologies.fastest.interior import Point, first, iterates
 from dsgt.topologies.fastest.problem import Problem
 from dsgt.topologies.fastest.schur import affordable
+from dsgt.topologies.fastest.threads import threads
 
 LARGEST = 5000
 """The nodes beyond which the n x n multipliers no longer fit a few GB."""
@@ -69,7 +68,7 @@ def _fastest(graph: nx.Graph[int], name: str, tol: float, *, nonnegative: bool) 
     problem = Problem.of(graph, nonnegative=nonnegative)
     if problem.edges == 0:
         return Fastest(assemble(1, [], [], []), 0.0, 0.0)
-    with cores(problem):
+    with threads(1):
         w, rho, bound = _solve(problem, tol)
     if rho - bound > tol:
         message = (
@@ -77,18 +76,6 @@ def _fastest(graph: nx.Graph[int], name: str, tol: float, *, nonnegative: bool) 
         )
         warnings.warn(message, RuntimeWarning, stacklevel=3)
     return Fastest(assemble(problem.n, problem.i.numpy(), problem.j.numpy(), w.numpy()), rho, bound)
-
-
-@contextmanager
-def cores(problem: Problem) -> Iterator[None]:
-    """One core for a small problem: it gains nothing from a second, and loses 20 times where that one is busy."""
-    before = torch.get_num_threads()
-    if problem.n < 500 and problem.edges < 2000:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _solve(problem: Problem, tol: float) -> tuple[Tensor, float, float]:

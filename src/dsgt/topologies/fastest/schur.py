@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dsgt.topologies.fastest.problem import SIGNS, Problem
+from dsgt.topologies.fastest.threads import threads
 
 BLOCK = 256
 """Rows of H computed at a time, so that the temporaries stay in the cache."""
@@ -67,7 +68,8 @@ class Factor:
     """u = H^-1 a by the Cholesky factor of H."""
 
     def __init__(self, system: System) -> None:
-        self.root = torch.linalg.cholesky(matrix(system))
+        with threads(system.problem.cores if system.problem.edges > 2000 else 1):
+            self.root = torch.linalg.cholesky(matrix(system))
 
     def __call__(self, a: Tensor) -> Tensor:
         return torch.cholesky_solve(a[:, None], self.root)[:, 0]
