@@ -1,4 +1,93 @@
-from dsgt.topologies.graphs import ring
-from dsgt.topologies.weights import averaging, metropolis
+"""Networks: who hears whom (graphs), how much (weights), how fast they agree (spectrum), and what they look like."""
 
-__all__ = ["averaging", "metropolis", "ring"]
+from dsgt.topologies.design import Design, design
+from dsgt.topologies.draw import draw, draw_side_by_side
+from dsgt.topologies.fastest import Fastest, fdla, fmmc
+from dsgt.topologies.files import from_adjacency, from_edges, read_network, write_network
+from dsgt.topologies.graphs import (
+    GRAPHS,
+    binary_tree,
+    complete,
+    complete_bipartite,
+    directed_exponential,
+    directed_random,
+    directed_ring,
+    erdos_renyi,
+    exponential,
+    grid,
+    hypercube,
+    path,
+    random_geometric,
+    random_graph,
+    random_regular,
+    ring,
+    small_world,
+    star,
+    torus,
+)
+from dsgt.topologies.matrix import as_matrix
+from dsgt.topologies.spectrum import Description, describe, rho, smallest_eigenvalue
+from dsgt.topologies.weights import (
+    WEIGHTS,
+    averaging,
+    best_constant,
+    lazy_metropolis,
+    lift,
+    local_degree,
+    max_degree,
+    metropolis,
+    metropolis_row,
+    one_peer_exponential,
+    pull_weights,
+    push_weights,
+)
+
+__all__ = [
+    "GRAPHS",
+    "WEIGHTS",
+    "Description",
+    "Design",
+    "Fastest",
+    "as_matrix",
+    "averaging",
+    "best_constant",
+    "binary_tree",
+    "complete",
+    "complete_bipartite",
+    "describe",
+    "design",
+    "directed_exponential",
+    "directed_random",
+    "directed_ring",
+    "draw",
+    "draw_side_by_side",
+    "erdos_renyi",
+    "exponential",
+    "fdla",
+    "fmmc",
+    "from_adjacency",
+    "from_edges",
+    "grid",
+    "hypercube",
+    "lazy_metropolis",
+    "lift",
+    "local_degree",
+    "max_degree",
+    "metropolis",
+    "metropolis_row",
+    "one_peer_exponential",
+    "path",
+    "pull_weights",
+    "push_weights",
+    "random_geometric",
+    "random_graph",
+    "random_regular",
+    "read_network",
+    "rho",
+    "ring",
+    "small_world",
+    "smallest_eigenvalue",
+    "star",
+    "torus",
+    "write_network",
+]
