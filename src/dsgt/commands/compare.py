@@ -81,7 +81,7 @@ def _table(found: Comparison) -> Table:
     table = Table(
         title=f"digits over {s.nodes} nodes, {s.partition}, {s.graph} graph, {s.epochs:g} epochs, {s.seeds} seeds",
         box=box.SIMPLE_HEAD,
-        caption="mean, worst: test accuracy of the mean model and of the worst node; apart: nodes from their mean; MB: sent by all",
+        caption="mean, worst: test accuracy of the mean model and of the worst node; apart: from their mean",
     )
     for heading in ("method", "weights", "lr", "loss", "mean", "worst", "apart", "MB"):
         table.add_column(heading, justify="left" if heading in ("method", "weights") else "right", no_wrap=True)
