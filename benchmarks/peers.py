@@ -139,9 +139,8 @@ def main() -> None:
     if node:
         measure(node)
         return
-    print(
-        "            m  mixing ms  all-reduce ms  D-PSGD ms   DSGT ms  DSGT/D-PSGD  no overlap/D-PSGD  memory, m-vectors"
-    )
+    print("nodes            m  mixing  all-reduce  D-PSGD    DSGT  DSGT    no overlap  memory")
+    print("                        ms          ms      ms      ms  /D-PSGD  /D-PSGD   m-vectors")
     for kind in ("torch", "mpi"):
         for n in (2, 4):
             for r in launch(kind, n):
