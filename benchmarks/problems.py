@@ -1,4 +1,4 @@
-"""How fast are the problems? Medians of interleaved rounds, and ratios within one run; absolute times depend on the day.
+"""How fast are the problems? Medians of interleaved rounds, and ratios within one run; seconds depend on the day.
 
 usage: python benchmarks/problems.py [lenet] [logistic] [mlp] [scale] [million]      (all but million by default)
 """
@@ -26,7 +26,8 @@ from dsgt.problems import Logistic, Model, Problem, lenet
 from dsgt.topologies.weights import metropolis
 
 
-# Fresh pages are what large updates cost: huge ones make 100,000 nodes three times as fast. Read at the first allocation.
+# Fresh pages are what large updates cost; huge ones make 100,000 nodes three times as fast. torch reads this when it
+# first allocates.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
