@@ -25,7 +25,6 @@ from dsgt.networks import Dense
 from dsgt.problems import Logistic, Model, Problem, lenet
 from dsgt.topologies.weights import metropolis
 
-
 # Fresh pages are what large updates cost; huge ones make 100,000 nodes three times as fast. torch reads this when it
 # first allocates.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
