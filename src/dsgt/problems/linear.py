@@ -59,6 +59,7 @@ class LinearModel(EmpiricalRisk):
         self.intercept = intercept
         self.scores = scores
         self.rows = self._with_intercept(self.data.features)
+        """What is multiplied with a model: the features and, with an intercept, a 1."""
         self.dim = scores * self.rows.shape[1]
 
     def start(self, seed: int) -> Tensor:
@@ -106,9 +107,9 @@ class LinearModel(EmpiricalRisk):
         return self._multiply(x, A, rows, weights)
 
     def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
-        X = x.view(len(x), self.scores, -1)
-        slope = self._slope_(A @ X.mT, rows).mul_(weights)
-        return (slope.mT @ A).view(x.shape)
+        z = torch.bmm(A, x.view(len(x), self.scores, -1).mT)
+        slope = self._slope_(z, rows).mul_(weights)
+        return torch.bmm(slope.mT, A).view(x.shape)
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""
