@@ -107,7 +107,7 @@ class LinearModel(EmpiricalRisk):
         return self._multiply(x, A, rows, weights)
 
     def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
-        z = torch.bmm(A, x.view(len(x), self.scores, -1).mT)
+        z = torch.bmm(A, x.view(-1, self.scores, A.shape[2]).mT)
         slope = self._slope_(z, rows).mul_(weights)
         return torch.bmm(slope.mT, A).view(x.shape)
 
