@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import cvxpy as cp
@@ -167,12 +168,31 @@ def test_conjugate_gradients_solve_the_factored_system(nonnegative: bool) -> Non
     assert torch.allclose(schur.Factor(system)(H @ v), v, rtol=1e-6)
 
 
-def test_a_large_graph_is_solved_by_conjugate_gradients_to_one_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fastest", [topologies.fdla, topologies.fmmc])
+def test_a_large_graph_is_solved_by_conjugate_gradients_to_one_percent(
+    fastest: Callable[..., topologies.Fastest], monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = nx.gnm_random_graph(60, 600, seed=1)
+    exact = fastest(graph).rho
+    monkeypatch.setattr(schur, "FACTOR_MOST", 100)  # so that this graph counts as large
+    monkeypatch.delattr(schur.Factor, "__init__")
+    found = fastest(graph, tol=4e-3)
+    assert found.lower_bound <= exact <= found.rho + 1e-12
+    assert found.gap <= 4e-3
+
+
+def test_conjugate_gradients_that_take_too_long_hand_over_to_the_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = topologies.random_graph(20, seed=1)
     exact = topologies.fdla(graph).rho
-    monkeypatch.setattr(schur, "FACTOR_MOST", 100)
-    found = topologies.fdla(graph, tol=4e-3)
-    assert found.lower_bound <= exact <= found.rho <= exact + 4e-3
+    monkeypatch.setattr("dsgt.topologies.fastest.interior.affordable", lambda _: 3)
+    monkeypatch.setattr(schur, "affordable", lambda _: 3)
+    assert topologies.fdla(graph).rho == pytest.approx(exact, abs=1e-6)
+
+
+def test_the_number_of_threads_is_left_as_it_was() -> None:
+    before = torch.get_num_threads()
+    topologies.fdla(topologies.ring(5))
+    assert torch.get_num_threads() == before
 
 
 def test_a_gap_that_rounding_forbids_is_reported() -> None:

@@ -95,7 +95,8 @@ def _solve(problem: Problem, tol: float) -> tuple[Tensor, float, float]:
         # Of equals the newer, nearer to the centre: else rounding chooses, and new names for the nodes choose anew.
         if better < rho + 0.01 * tol:
             w, rho = better_w, better
-        stale = stale + 1 if rho - bound > 0.9 * before else 0
+        # Believed to be there, and yet no better: rounding, or inexact steps, set the limit.
+        stale = stale + 1 if gap <= 3 * tol and rho - bound > 0.9 * before else 0
         if rho - bound <= tol or step >= STEPS or stale == 3:
             break
     return w, rho, bound

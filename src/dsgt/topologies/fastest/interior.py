@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined] # its stub does not say so, its docs do
 
 from dsgt.topologies.fastest.problem import SIGNS, Problem
 from dsgt.topologies.fastest.schur import Solve, System, TooSlowError, affordable
@@ -103,7 +104,7 @@ def iterates(problem: Problem, at: Point) -> Iterator[tuple[Point, float, bool]]
             except TooSlowError:
                 factor = True
                 at = _next(problem, place, factor)
-        except RuntimeError:  # torch's LinAlgError is one, and the only one a factorisation raises
+        except LinAlgError:
             yield good, gap, True
             return
 

@@ -20,8 +20,9 @@ BLOCK = 256
 """Rows of H computed at a time, so that the temporaries stay in the cache."""
 FACTOR_MOST = 16_000
 """With more edges H would take over 2 GB."""
-ENOUGH = 1e-2
-"""The relative residual at which conjugate gradients stop: a Newton step far from the optimum needs no more."""
+ENOUGH = {False: 1e-2, True: 1e-3}
+"""The relative residual at which conjugate gradients stop: a Newton step far from the optimum needs no more. With
+nonnegative weights two digits are too few: the multipliers of the slacks then stay infeasible, and the bound poor."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ def matrix(system: System) -> Tensor:
 
 
 class Gradients:
-    """u = H^-1 a to two digits, by conjugate gradients preconditioned with the diagonal of H.
+    """u = H^-1 a to two digits or three, by conjugate gradients preconditioned with the diagonal of H.
 
-    The products are in float32: their error is far below the two digits, and they cost half.
+    The products are in float32: their error is far below these digits, and they cost half.
     """
 
     def __init__(self, system: System) -> None:
@@ -126,7 +127,7 @@ class Gradients:
         u, r = torch.zeros_like(a), a.clone()
         z = r / self.diagonal
         direction, size = z, float(r @ z)
-        stop = ENOUGH**2 * size
+        stop = ENOUGH[self.problem.nonnegative] ** 2 * size
         for _ in range(self.most):
             if size <= stop:
                 return u
