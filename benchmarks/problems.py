@@ -1,4 +1,4 @@
-"""How fast are the problems? Medians of interleaved rounds, and ratios within one run; absolute times depend on the day.
+"""How fast are the problems? Medians of interleaved rounds, and ratios within one run; seconds depend on the day.
 
 usage: python benchmarks/problems.py [lenet] [logistic] [mlp] [scale] [million]      (all but million by default)
 """
@@ -25,18 +25,23 @@ from dsgt.networks import Dense
 from dsgt.problems import Logistic, Model, Problem, lenet
 from dsgt.topologies.weights import metropolis
 
-# Fresh pages are what large updates cost: huge ones make 100,000 nodes three times as fast. Read at the first allocation.
+# Fresh pages are what large updates cost; huge ones make 100,000 nodes three times as fast. torch reads this when it
+# first allocates.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+WARM = 3
+"""Turns that do not count: in the first ones the kernel finds the memory and torch its threads."""
 
 
 def interleaved(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """The median seconds of each, measured in turns so that a busy moment hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(repeats + 1):
+    for turn in range(WARM + repeats):
         for name, step in contenders.items():
             begin = time.perf_counter()
             step()
-            if turn:  # the first one warms up
+            if turn >= WARM:
                 times[name].append(time.perf_counter() - begin)
     return {name: statistics.median(some) for name, some in times.items()}
 
@@ -155,7 +160,7 @@ def many_nodes(n: int, d: int, classes: int) -> Problem:
     return Logistic(data, partition.equal(data, n), WithReplacement(eta=0.5), classes=classes, intercept=classes > 2)
 
 
-def bench_scale(repeats: int = 3) -> None:
+def bench_scale(repeats: int = 7) -> None:
     previous = None
     for n in (1_000, 10_000, 100_000):
         problem = many_nodes(n, 64, 10)
@@ -170,7 +175,7 @@ def bench_scale(repeats: int = 3) -> None:
         previous = seconds
 
 
-def bench_million(repeats: int = 2) -> None:
+def bench_million(repeats: int = 3) -> None:
     n = 1_000_000
     problem = many_nodes(n, 50, 2)
     seconds = interleaved({"round": rounds(problem, ring(n))}, repeats)["round"]

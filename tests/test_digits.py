@@ -31,7 +31,7 @@ def convolutional(shards: Callable[[Samples], Shards]) -> Problem:
 
 
 SETTINGS = {"logistic": (logistic, [1], 0.5, 0.5, 400), "lenet": (convolutional, [1, 2, 4], 0.15, 0.03, 360)}
-"""The problem; whom a node hears, as distances on a ring; the learning rates until and after 5/6 of the rounds; these."""
+"""The problem; whom a node hears, by distance on a ring; the learning rates until and after 5/6 of the rounds."""
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
