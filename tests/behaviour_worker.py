@@ -131,6 +131,16 @@ def exchange_until(net, act) -> None:
         v = net(v)
 
 
+def reopens() -> None:
+    """Networks one after the other, none told of a process group."""
+    n, me = size(), rank()
+    for k in range(4):
+        with connect(ring(n)) as net:
+            v = torch.full((3,), float(me + k), dtype=torch.float64)
+            expected = torch.from_numpy(ring(n)) @ (torch.arange(n, dtype=torch.float64) + k)
+            assert torch.allclose(net(v), expected[me].expand(3))
+
+
 def dies() -> None:
     with connect(ring(size()), timeout=TIMEOUT) as net:
         exchange_until(net, lambda: os.kill(os.getpid(), signal.SIGKILL))
@@ -157,4 +167,4 @@ def hangs() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"peaceful": peaceful, "dies": dies, "raises": raises, "hangs": hangs}[sys.argv[2]]()
+    {"peaceful": peaceful, "reopens": reopens, "dies": dies, "raises": raises, "hangs": hangs}[sys.argv[2]]()

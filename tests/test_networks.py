@@ -212,3 +212,20 @@ def test_the_same_run_twice_is_the_same_bit_for_bit():
 def test_bad_networks_are_refused_with_a_reason(build, message: str):
     with pytest.raises((ValueError, RuntimeError), match=message):
         build()
+
+
+def test_memory_is_used_again_only_when_nobody_holds_any_part_of_it():
+    network = Dense(metropolis(nx.cycle_graph(8)))
+    v = torch.randn(8, 1 << 16, generator=torch.Generator().manual_seed(0))
+    expected = network(v).clone()
+    held = [network(v)]
+    held += [network(v)[2], network(v).detach()[1:].view(-1), network(v).numpy()]
+    for _ in range(8):
+        network(2 * v)
+    assert torch.equal(held[0], expected)
+    assert torch.equal(held[1], expected[2])
+    assert torch.equal(held[2], expected[1:].reshape(-1))
+    assert np.array_equal(held[3], expected.numpy())
+    held.clear()
+    first = network(v).data_ptr()
+    assert network(v).data_ptr() == first

@@ -19,6 +19,12 @@ def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int):
 
 
 @pytest.mark.parametrize("kind", ["torch", "mpi"])
+def test_networks_can_be_opened_one_after_the_other(kind: str):
+    finished = launch(kind, 3, WORKER, kind, "reopens")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("kind", ["torch", "mpi"])
 @pytest.mark.parametrize("fault", ["dies", "raises"])
 def test_a_node_that_ends_ends_the_job_with_an_exit_code(kind: str, fault: str):
     finished = launch(kind, 3, WORKER, kind, fault, timeout=90)

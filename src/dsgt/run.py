@@ -14,12 +14,18 @@ from torch import Tensor
 
 from dsgt import metrics as measured
 from dsgt.core import Algorithm, Network, S, settle
+from dsgt.memory import keep_freed_memory
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
+from dsgt.threads import threads
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 
 Schedule: TypeAlias = float | Callable[[int], float]
+
+
+SMALL = 1 << 16
+"""Up to this many numbers in all models together, one core is faster than several."""
 
 
 class DivergedError(ArithmeticError):
@@ -85,7 +91,10 @@ def iterate(
     """
     network = as_network(network)
     check(type(algorithm).__name__, algorithm.needs, network.matrices)
-    return _iterate(algorithm, grad, network, as_start(x0, network), as_schedule(lr))
+    x = as_start(x0, network)
+    if x.numel() > SMALL and x.device.type == "cpu":
+        keep_freed_memory()
+    return _iterate(algorithm, grad, network, x, as_schedule(lr))
 
 
 def _iterate(
@@ -95,10 +104,11 @@ def _iterate(
     k = 0
     while True:
         yield state
-        g = grad(state[0], k)
-        check_gradient(g, state[0], network, k, lr(k))
+        x, rate = state[0], lr(k)
+        g = grad(x, k)
+        check_gradient(g, x, network, k, rate)
         network.computed(k)
-        state = algorithm.update(state, g, network.at(k), lr(k))
+        state = algorithm.update(state, g, network.at(k), rate)
         k += 1
 
 
@@ -141,6 +151,18 @@ def run(
     start = problem.start(seed) if x0 is None else x0
     states = iterate(algorithm, local.oracle(seed), network, start, lr)
 
+    with threads(1 if network.nodes * problem.dim <= SMALL else torch.get_num_threads()):
+        return _measured(states, problem, network, rounds, every, metrics)
+
+
+def _measured(
+    states: Iterator[S],
+    problem: Problem,
+    network: Network,
+    rounds: int,
+    every: int,
+    metrics: Mapping[str, measured.Metric],
+) -> Result[S]:
     rows: list[dict[str, float]] = []
     training, resumed = 0.0, time.perf_counter()
     state: Any = None

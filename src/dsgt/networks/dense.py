@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -11,12 +12,16 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Done, Matrix, Mix, Network, Pending
+from dsgt.networks.buffers import Buffers
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense, vectors_sent
 
 SPARSE_BELOW = 0.1
 """Share of nonzero weights below which a sparse product is the faster one (benchmarks/dense.py)."""
 SPARSE_FROM = 128
 """And never for fewer nodes than this."""
+
+
+Product: TypeAlias = Callable[[Tensor, Buffers], Tensor]
 
 
 class Dense(Network, Mix):
@@ -27,7 +32,8 @@ class Dense(Network, Mix):
         self.W = as_matrix(W)
         self.nodes = self.W.shape[0]
         self._vectors = vectors_sent(self.W)
-        self._multiply: dict[tuple[torch.dtype, torch.device], Callable[[Tensor], Tensor]] = {}
+        self._buffers = Buffers()
+        self._multiply: dict[tuple[torch.dtype, torch.device], Product] = {}
 
     @property
     def matrices(self) -> Sequence[Matrix]:
@@ -54,22 +60,22 @@ class Dense(Network, Mix):
         if v.shape[0] != self.nodes:
             raise ValueError(f"the first axis of {tuple(v.shape)} is not the node axis of {self.nodes} nodes")
         self.traffic.mixings += 1
-        self.traffic.bytes += self._vectors * v[0].numel() * v.element_size()
+        self.traffic.bytes += self._vectors * (v.numel() // self.nodes) * v.element_size()
         multiply = self._multiply.get((v.dtype, v.device))
         if multiply is None:
             multiply = self._multiply[v.dtype, v.device] = product(self.W, v.dtype, v.device)
-        return multiply(v)
+        return multiply(v, self._buffers)
 
 
-def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Callable[[Tensor], Tensor]:
+def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
     """v -> W v on this device, by a sparse product where that is faster."""
     n = W.shape[0]
     if is_averaging(W):
-        return lambda v: v.mean(dim=0, keepdim=True).expand_as(v).clone()
+        return lambda v, buffers: buffers.like(v).copy_(v.mean(dim=0, keepdim=True))
     nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
     if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
         dense = torch.as_tensor(to_dense(W)).to(device, dtype)
-        return dense.matmul
+        return lambda v, buffers: torch.mm(dense, v, out=buffers.like(v))
     csr = scipy.sparse.csr_array(W)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -80,4 +86,4 @@ def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Callable[[Te
             size=(n, n),
             check_invariants=False,
         ).to(device)
-    return sparse.matmul
+    return lambda v, buffers: torch.mm(sparse, v, out=buffers.like(v))

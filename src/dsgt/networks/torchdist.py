@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import time
@@ -54,13 +55,12 @@ class _Collective(Request):
 class TorchPeers(Peers):
     """Every process that torchrun started is a node; rank i is node i of W.
 
-    The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the network.
-    Every node must build its networks in the same order.
+    The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the process:
+    torch cannot make a second one after the first has ended. Every node must build its networks in the same order.
     """
 
     def __init__(self, W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
-        self._owns_group = not dist.is_initialized()
-        if self._owns_group:
+        if not dist.is_initialized():
             _join(backend, timeout)
         self._blocking = dist.get_backend() != "nccl"
         self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
@@ -94,13 +94,6 @@ class TorchPeers(Peers):
     def mean(self, v: Tensor) -> Tensor:
         return super().mean(v.to(self._device)).to(v.device)
 
-    def close(self) -> None:
-        super().close()
-        if self._owns_group and dist.is_initialized():
-            if not self._broken:
-                dist.barrier()
-            dist.destroy_process_group()
-
     def _all_reduce(self, v: Tensor) -> Request:
         return _Collective(v, self._blocking)
 
@@ -121,3 +114,9 @@ def _join(backend: str | None, timeout: float) -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
     dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()

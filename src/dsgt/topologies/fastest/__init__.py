@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix
+from dsgt.threads import threads
 from dsgt.topologies.assemble import assemble
 from dsgt.topologies.check import undirected
 from dsgt.topologies.fastest.certificate import lower_bound
 from dsgt.topologies.fastest.interior import Point, first, iterates
 from dsgt.topologies.fastest.problem import Problem
 from dsgt.topologies.fastest.schur import affordable
-from dsgt.topologies.fastest.threads import threads
 
 LARGEST = 5000
 """The nodes beyond which the n x n multipliers no longer fit a few GB."""

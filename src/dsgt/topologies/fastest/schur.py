@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dsgt.threads import threads
 from dsgt.topologies.fastest.problem import SIGNS, Problem
-from dsgt.topologies.fastest.threads import threads
 
 BLOCK = 256
 """Rows of H computed at a time, so that the temporaries stay in the cache."""

@@ -1,7 +1,7 @@
 """How many cores torch uses.
 
-All but the largest factorisations run on one core: a second one gains little, and where another program keeps it busy
-its threads wait for each other, 5 to 20 times longer than the work takes (measured).
+Small work runs on one core: a second one gains little, and where another program keeps it busy the threads wait for
+each other, 5 to 20 times longer than the work takes (measured).
 """
 
 from __future__ import annotations
