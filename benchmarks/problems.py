@@ -3,7 +3,7 @@
 usage: python benchmarks/problems.py [lenet] [logistic] [mlp] [scale] [million]      (all but million by default)
 """
 
-# ruff: noqa: E402 - torch reads these when it is imported or first allocates
+# torch reads the two variables below when it is imported or first allocates.
 from __future__ import annotations
 
 import os
