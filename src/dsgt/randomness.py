@@ -2,73 +2,98 @@
 
 What node i draws in round k depends on (seed, i, k) only. So the simulator draws for all nodes at once, a real node
 draws its own numbers and they are the same, evaluating disturbs nothing, and resuming needs no generator's state.
-The function is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), applied once per coordinate.
+The function is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), applied once per coordinate. NumPy computes
+it, on the CPU, because it has the unsigned 64-bit integers that torch lacks; what comes out are torch tensors.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
+import numpy as np
 import torch
 from torch import Tensor
 
-_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit number: torch multiplies those modulo 2^64
+Hash: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
+Coordinate: TypeAlias = "Tensor | np.ndarray[Any, Any] | int"
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _shift(z: Tensor, bits: int) -> Tensor:
-    """z >> bits, filling with zeros: torch has no unsigned 64-bit shift."""
-    return (z >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+def _scramble_(z: Hash) -> Hash:
+    """In place, because these passes over a fresh array are what drawing costs."""
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
 
 
-def _scramble_(z: Tensor) -> Tensor:
-    """In place, because these passes over a fresh tensor are what drawing costs."""
-    z.bitwise_xor_(_shift(z, 30)).mul_(-4658895280553007687)  # 0xBF58476D1CE4E5B9
-    z.bitwise_xor_(_shift(z, 27)).mul_(-7723592293110705685)  # 0x94D049BB133111EB
-    return z.bitwise_xor_(_shift(z, 31))
-
-
-def absorb(z: Tensor | int, *coordinates: Tensor | int) -> Tensor:
+def absorb(z: Hash | int, *coordinates: Coordinate) -> Hash:
     """The state of the hash after these coordinates; ``z`` is a seed, or the state after earlier coordinates.
 
     A seed is scrambled before the first coordinate is added: otherwise node 1 of seed 0 would be node 0 of seed 1.
     """
     if isinstance(z, int):
-        z = _scramble_(torch.tensor([z], dtype=torch.int64).add_(1).mul_(_GOLDEN))[0]
+        z = _scramble_((_unsigned(z) + np.uint64(1)) * _GOLDEN)
     for c in coordinates:
-        c = torch.as_tensor(c, dtype=torch.int64)
-        z = _scramble_((z.to(c.device) + c).add_(1).mul_(_GOLDEN))
+        z = z + (_unsigned(c) + np.uint64(1))
+        z *= _GOLDEN
+        _scramble_(z)
     return z
 
 
-def bits_of(z: Tensor) -> Tensor:
+def _unsigned(c: Coordinate) -> Hash:
+    """As an array of at least one axis: NumPy warns of the wrap-around of single numbers, which is what we want."""
+    array = c.cpu().numpy() if isinstance(c, Tensor) else np.asarray(c)
+    return np.atleast_1d(array).astype(np.int64, copy=False).view(np.uint64)
+
+
+def bits_of(z: Hash) -> Tensor:
     """63 random bits, as int64 >= 0, from states of the hash: the last coordinate has been scrambled already."""
-    return _shift(z, 1)
+    return torch.from_numpy((z >> np.uint64(1)).view(np.int64))
 
 
-def bits(seed: int, *coordinates: Tensor | int) -> Tensor:
-    """63 random bits, as int64 >= 0, for every point of the broadcast coordinates."""
-    return bits_of(absorb(seed, *coordinates))
+def uniform_of(z: Hash) -> Tensor:
+    """Uniform on [0, 1), float64, from states of the hash."""
+    return torch.from_numpy(_unit(z))
 
 
-def uniform_of(z: Tensor) -> Tensor:
-    """Uniform on [0, 1), float64, from states of the hash.
-
-    52 bits and not 53, so that ``uniform * high`` stays below ``high`` after rounding.
-    """
-    return _shift(z, 12).double().mul_(2.0**-52)
-
-
-def uniform(seed: int, *coordinates: Tensor | int) -> Tensor:
-    """Uniform on [0, 1), float64, for every point of the broadcast coordinates."""
-    return uniform_of(absorb(seed, *coordinates))
-
-
-def integers_of(high: Tensor | int, z: Tensor) -> Tensor:
+def integers_of(high: Tensor | int, z: Hash) -> Tensor:
     """Uniform on 0 ... high - 1, from states of the hash; high may differ from point to point.
 
     A product, because a 64-bit remainder costs ten times as much. The bias, high / 2^52, cannot be measured.
     """
-    return (uniform_of(z) * high).long()
+    below = high.cpu().numpy() if isinstance(high, Tensor) else high
+    return torch.from_numpy((_unit(z) * below).astype(np.int64))
 
 
-def integers(high: Tensor | int, seed: int, *coordinates: Tensor | int) -> Tensor:
+def _unit(z: Hash) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """52 bits and not 53, so that ``unit * high`` stays below ``high`` after rounding."""
+    u = (z >> np.uint64(12)).astype(np.float64)
+    u *= 2.0**-52
+    return u
+
+
+def bits(seed: int, *coordinates: Coordinate) -> Tensor:
+    """63 random bits, as int64 >= 0, for every point of the broadcast coordinates."""
+    return _at(bits_of(absorb(seed, *coordinates)), coordinates)
+
+
+def uniform(seed: int, *coordinates: Coordinate) -> Tensor:
+    """Uniform on [0, 1), float64, for every point of the broadcast coordinates."""
+    return _at(uniform_of(absorb(seed, *coordinates)), coordinates)
+
+
+def integers(high: Tensor | int, seed: int, *coordinates: Coordinate) -> Tensor:
     """Uniform on 0 ... high - 1, for every point of the broadcast coordinates."""
-    return integers_of(high, absorb(seed, *coordinates))
+    return _at(integers_of(high, absorb(seed, *coordinates)), (*coordinates, high))
+
+
+def _at(drawn: Tensor, coordinates: tuple[Coordinate, ...]) -> Tensor:
+    """Without the axis that single numbers were given, and on the coordinates' device."""
+    tensors = [c for c in coordinates if isinstance(c, Tensor)]
+    if not any(np.ndim(c) if not isinstance(c, Tensor) else c.ndim for c in coordinates):
+        drawn = drawn.reshape(())
+    return drawn.to(tensors[0].device) if tensors else drawn

@@ -41,8 +41,12 @@ class Batches:
             self._first = k - k % rounds
             self._end = self._first + rounds
             drawn = self._sampling.draw(self._draws, self._first, rounds)
-            self._rows = self._order[drawn + self._offset] if self._sampling.fixed else drawn
+            self._rows = self._taken(drawn) if self._sampling.fixed else drawn
         return self._rows[k - self._first]
+
+    def _taken(self, drawn: Tensor) -> Tensor:
+        """The samples at these positions within the shards."""
+        return self._order.index_select(0, (drawn + self._offset).view(-1)).view(drawn.shape)
 
     def ragged(self, k: int) -> tuple[Tensor, Tensor]:
         """The drawn samples of round k, node after node, and how many each node drew."""

@@ -122,8 +122,8 @@ class WithReplacement(Sized):
 
     def draw(self, d: Draws, k: int, rounds: int) -> Tensor:
         row, j = d.slots
-        z = absorb(absorb(d.seed, _REPLACED, d.nodes)[row], j)
-        return integers_of(d.sizes[row], absorb(z, torch.arange(k, k + rounds, device=row.device)[:, None]))
+        z = absorb(absorb(d.seed, _REPLACED, d.nodes)[row.cpu()], j)
+        return integers_of(d.sizes[row], absorb(z, torch.arange(k, k + rounds)[:, None])).to(row.device)
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class WithoutReplacement(Sized):
         node, epoch = segments(epochs)  # one shuffle per (node, epoch)
         epoch += first[node]
         shuffle, position = segments(d.sizes[node])
-        z = absorb(absorb(d.seed, _SHUFFLED, d.nodes[node], epoch)[shuffle], position)
+        z = absorb(absorb(d.seed, _SHUFFLED, d.nodes[node], epoch)[shuffle.cpu()], position)
         spare = 63 - len(node).bit_length()  # one sort for all: the shuffle's number above, random bits below
-        keys = (shuffle << spare) | (bits_of(z) >> (63 - spare))
+        keys = (shuffle << spare) | (bits_of(z).to(shuffle.device) >> (63 - spare))
         order = position[keys.argsort()]
 
         row, j = d.slots
@@ -174,8 +174,8 @@ class Bernoulli(Sampling):
     def draw(self, d: Draws, k: int, rounds: int) -> Tensor:
         """Not positions: whether each sample is drawn, (rounds, N)."""
         row, position = segments(d.sizes)
-        z = absorb(absorb(d.seed, _BERNOULLI, d.nodes)[row], position)
-        return uniform_of(absorb(z, torch.arange(k, k + rounds, device=row.device)[:, None])) < self.eta
+        z = absorb(absorb(d.seed, _BERNOULLI, d.nodes)[row.cpu()], position)
+        return (uniform_of(absorb(z, torch.arange(k, k + rounds)[:, None])) < self.eta).to(row.device)
 
     def rounds_at_once(self, d: Draws) -> int:
         return max(1, DRAWN_AT_ONCE // int(d.sizes.sum()))

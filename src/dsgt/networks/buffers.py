@@ -17,10 +17,10 @@ class Buffers:
     def __init__(self) -> None:
         self._kept: list[Tensor] = []
 
-    def like(self, v: Tensor) -> Tensor:
-        """A tensor of v's shape, dtype and device."""
+    def large(self, v: Tensor) -> Tensor | None:
+        """A tensor of v's shape, dtype and device; None, let the allocator do it, where v is small."""
         if v.numel() < LARGE:
-            return torch.empty_like(v)
+            return None
         self._kept = [b for b in self._kept if _fits(b, v) or not _is_free(b)]
         for buffer in self._kept:
             if _fits(buffer, v) and _is_free(buffer):

@@ -71,11 +71,11 @@ def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
     """v -> W v on this device, by a sparse product where that is faster."""
     n = W.shape[0]
     if is_averaging(W):
-        return lambda v, buffers: buffers.like(v).copy_(v.mean(dim=0, keepdim=True))
+        return lambda v, buffers: v.mean(dim=0, keepdim=True).expand_as(v).clone()
     nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
     if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
         dense = torch.as_tensor(to_dense(W)).to(device, dtype)
-        return lambda v, buffers: torch.mm(dense, v, out=buffers.like(v))
+        return lambda v, buffers: torch.mm(dense, v, out=buffers.large(v))
     csr = scipy.sparse.csr_array(W)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -86,4 +86,4 @@ def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
             size=(n, n),
             check_invariants=False,
         ).to(device)
-    return lambda v, buffers: torch.mm(sparse, v, out=buffers.like(v))
+    return lambda v, buffers: torch.mm(sparse, v, out=buffers.large(v))

@@ -114,8 +114,10 @@ class LinearModel(EmpiricalRisk):
     def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
         X = x.view(-1, self.scores, A.shape[2])
         z = torch.bmm(A, X.mT) if self.scores > 1 else torch.bmm(X, A.mT).mT  # the same; a row vector is the faster one
-        slope = self._slope_(z, rows).mul_(weights)
-        return torch.bmm(slope.mT, A).view(x.shape)
+        slope = self._slope_(z, rows).mT
+        if isinstance(weights, float):
+            return torch.baddbmm(x.new_empty(1), slope, A, beta=0, alpha=weights).view(x.shape)  # one pass less
+        return torch.bmm(slope.mul_(weights.mT), A).view(x.shape)
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""
