@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 import dsgt
 from dsgt.cli import app
-from dsgt.comparison import weights_for
-from dsgt.topologies import path, random_graph
+from dsgt.topologies import fdla, lift, ring, write_network
 
 SMALL = {"nodes": 4, "graph": "ring", "epochs": 1.0, "lrs": (0.05, 0.1), "seeds": 2}
 
@@ -44,10 +43,23 @@ def test_a_run_that_diverges_is_kept_as_diverged_and_never_chosen():
 
 
 def test_a_method_gets_weights_that_it_may_use():
-    assert weights_for("d2", "fdla", path(3))[1] == "metropolis"  # FDLA on a path of three has lambda_n = -1/2
-    assert weights_for("dsgt", "fdla", path(3))[1] == "fdla"
-    assert weights_for("sgd", "fdla", path(3))[1] == "all"
-    assert weights_for("sgp", "fdla", random_graph(8, seed=0))[1] == "push"
+    path = dsgt.Settings(nodes=3, graph="path", weights="fdla")  # there FDLA has lambda_n = -1/2
+    assert path.weights_for("d2")[1] == "metropolis"
+    assert path.weights_for("dsgt")[1] == "fdla"
+    assert path.weights_for("sgd")[1] == "all"
+    assert path.weights_for("sgp")[1] == "push"
+
+
+def test_a_network_from_a_file_brings_its_weights(tmp_path):
+    graph = ring(5)
+    W = lift(fdla(graph).W, 0.0)
+    write_network(tmp_path / "mine.json", graph, W)
+    mine = dsgt.Settings(nodes=5, graph=str(tmp_path / "mine.json"))
+    found, name = mine.weights_for("d2")
+    assert name == "file"
+    assert abs(found - W).max() < 1e-15
+    with pytest.raises(ValueError, match="has 5 nodes, but 12 were asked for"):
+        dsgt.Settings(nodes=12, graph=str(tmp_path / "mine.json")).weights_for("dsgt")
 
 
 def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):

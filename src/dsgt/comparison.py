@@ -12,7 +12,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import torch
 from matplotlib.figure import Figure
 
@@ -50,8 +49,6 @@ class Settings:
         for name in self.methods:
             if name not in ALGORITHMS:
                 raise ValueError(nearest(name, ALGORITHMS, "method"))
-        if self.graph not in topologies.GRAPHS:
-            raise ValueError(nearest(self.graph, topologies.GRAPHS, "graph"))
         if self.weights not in topologies.WEIGHTS:
             raise ValueError(nearest(self.weights, topologies.WEIGHTS, "rule of weights"))
         if not self.methods or not self.lrs or self.seeds < 1:
@@ -75,26 +72,20 @@ class Settings:
             raise ValueError(f"partition is {self.partition!r}; expected equal, dirichlet:ALPHA or labels:COUNT")
         return Logistic(train, shards, WithReplacement(batch=self.batch), test=test)
 
-    def network(self) -> nx.Graph[int]:
-        graph = topologies.GRAPHS[self.graph]
-        return graph(self.nodes, seed=0) if self.graph in _SEEDED else graph(self.nodes)
-
-
-_SEEDED = {"erdos-renyi", "random-regular", "random-geometric", "small-world", "random", "directed-random"}
-
-
-def weights_for(name: str, rule: str, graph: nx.Graph[int]) -> tuple[Matrix, str]:
-    """The weights of this rule, or the nearest that the method may use, and what they are."""
-    needs = ALGORITHMS[name].needs
-    if needs.average:
-        return topologies.averaging(len(graph)), "all"
-    if not needs.rows:
-        return topologies.push_weights(graph), "push"
-    for label in (rule, "metropolis", "lazy-metropolis"):
-        W = topologies.WEIGHTS[label](graph)
-        if not complaints(needs, [W]):
-            return W, label
-    raise ValueError(f"{name} {complaints(needs, [W])[0]}")
+    def weights_for(self, method: str) -> tuple[Matrix, str]:
+        """The weights of the file or the rule, or the nearest that the method may use, and what they are."""
+        needs, network = ALGORITHMS[method].needs, topologies.named_network(self.graph, self.nodes)
+        if needs.average:
+            return topologies.averaging(self.nodes), "all"
+        if network.W is not None and not complaints(needs, [network.W]):
+            return network.W, "file"
+        if not needs.rows:
+            return topologies.push_weights(network.graph), "push"
+        for rule in (self.weights, "metropolis", "lazy-metropolis"):
+            W = topologies.WEIGHTS[rule](network.graph)
+            if not (why := complaints(needs, [W])):
+                return W, rule
+        raise ValueError(f"{method} {why[0]}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +101,7 @@ class Job:
         """The metric rows, ending with one whose loss is infinite where the run diverged."""
         torch.set_num_threads(1)
         problem = self.settings.problem(self.seed)
-        W, _ = weights_for(self.method, self.settings.weights, self.settings.network())
+        W, _ = self.settings.weights_for(self.method)
         rounds = max(1, round(self.settings.epochs / problem.epochs_per_round))
         label = {"method": self.method, "lr": self.lr, "seed": self.seed}
         try:
@@ -137,8 +128,8 @@ def compare(
     A method's learning rate is the one with the lowest final training loss of the mean model, averaged over the
     seeds. ``progress`` is told how many runs of how many are done, and which was the last.
     """
-    for name in settings.methods:
-        weights_for(name, settings.weights, settings.network())
+    for method in settings.methods:
+        settings.weights_for(method)
     settings.problem(0)
     jobs = [
         Job(settings, method, lr, seed)
@@ -182,11 +173,10 @@ class Comparison:
     def table(self) -> list[dict[str, Any]]:
         """One line per method at its best learning rate: means over the seeds, and the spread of the loss."""
         lines = []
-        graph = self.settings.network()
         for method in self.settings.methods:
             lr = self.best_lr(method)
             losses = self.final(method, lr, "loss")
-            line = {"method": method, "weights": weights_for(method, self.settings.weights, graph)[1], "lr": lr}
+            line = {"method": method, "weights": self.settings.weights_for(method)[1], "lr": lr}
             line |= {"loss": statistics.fmean(losses), "spread": statistics.pstdev(losses)}
             for key in ("accuracy", "node_accuracy_min", "consensus", "megabytes"):
                 line[key] = statistics.fmean(self.final(method, lr, key))

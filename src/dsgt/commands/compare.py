@@ -25,7 +25,7 @@ def compare_command(
     partition: Annotated[
         str, typer.Option(help="Who holds what: equal, dirichlet:ALPHA (label skew) or labels:COUNT.")
     ] = "dirichlet:0.3",
-    graph: Annotated[str, typer.Option(help=f"One of: {', '.join(topologies.GRAPHS)}.")] = "random",
+    graph: Annotated[str, typer.Option(help=f"A network file, or one of: {', '.join(topologies.GRAPHS)}.")] = "random",
     weights: Annotated[str, typer.Option(help=f"One of: {', '.join(topologies.WEIGHTS)}.")] = "fdla",
     epochs: Annotated[float, typer.Option(help="How often all samples are looked at.")] = 20,
     batch: Annotated[int, typer.Option(help="Samples a round, all nodes together.")] = 128,
@@ -55,7 +55,7 @@ def compare_command(
         raise typer.Exit(2) from error
     console.print(_table(found))
     for line in found.table():
-        if line["weights"] not in (weights, "all", "push"):
+        if line["weights"] not in (weights, "all", "push", "file"):
             console.print(f"{line['method']} may not use {weights} weights here: it ran with {line['weights']}.")
     edge = [line["method"] for line in found.table() if line["lr"] == max(lrs) and len(lrs) > 1]
     if edge:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Annotated
 
@@ -96,18 +95,12 @@ def _graph(name: str, nodes: int, degree: int | None, seed: int, file: Path | No
             stored = topologies.read_network(file)
             directed(stored.graph, file.name)
             return stored
-        make = topologies.GRAPHS[name]
-        known = inspect.signature(make).parameters
-        if degree is not None and "degree" not in known:
-            able = ", ".join(k for k, f in topologies.GRAPHS.items() if "degree" in inspect.signature(f).parameters)
-            raise ValueError(f"the graph {name!r} has no degree to choose; those that have: {able}")
-        options = {"degree": degree} if degree is not None else {}
-        made = make(nodes, **options, **({"seed": seed} if "seed" in known else {}))
-        if made.is_directed() and weights not in ("push", "pull"):
+        stored = topologies.named_network(name, nodes, degree=degree, seed=seed)
+        if stored.graph.is_directed() and weights not in ("push", "pull"):
             raise ValueError(f"the graph {name!r} is directed, but {weights!r} weights are symmetric; use push or pull")
     except (ValueError, TypeError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
-    return Stored(made, None)
+    return stored
 
 
 def _weights(rule: str, stored: Stored) -> Matrix:

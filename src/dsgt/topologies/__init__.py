@@ -26,6 +26,7 @@ from dsgt.topologies.graphs import (
     torus,
 )
 from dsgt.topologies.matrix import as_matrix
+from dsgt.topologies.names import named_network
 from dsgt.topologies.spectrum import Description, describe, rho, smallest_eigenvalue
 from dsgt.topologies.weights import (
     WEIGHTS,
@@ -75,6 +76,7 @@ __all__ = [
     "max_degree",
     "metropolis",
     "metropolis_row",
+    "named_network",
     "one_peer_exponential",
     "path",
     "pull_weights",

@@ -1,0 +1,30 @@
+"""A network as a person names it: one of the table of graphs, or a file."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from dsgt.topologies.check import nearest
+from dsgt.topologies.files import READERS, Stored, read_network
+from dsgt.topologies.graphs import GRAPHS
+
+
+def named_network(name: str, nodes: int, *, degree: int | None = None, seed: int = 0) -> Stored:
+    """The graph of this name with so many nodes, or the graph, and the weights if there are any, in a file."""
+    if Path(name).suffix in READERS:
+        stored = read_network(name)
+        if len(stored.graph) != nodes:
+            raise ValueError(
+                f"{name} has {len(stored.graph)} nodes, but {nodes} were asked for; use {len(stored.graph)}"
+            )
+        return stored
+    if name not in GRAPHS:
+        raise ValueError(nearest(name, GRAPHS, "graph"))
+    make = GRAPHS[name]
+    known = inspect.signature(make).parameters
+    if degree is not None and "degree" not in known:
+        able = ", ".join(k for k, f in GRAPHS.items() if "degree" in inspect.signature(f).parameters)
+        raise ValueError(f"the graph {name!r} has no degree to choose; those that have: {able}")
+    options = {"degree": degree} if degree is not None else {}
+    return Stored(make(nodes, **options, **({"seed": seed} if "seed" in known else {})), None)
