@@ -1,0 +1,226 @@
+"""The constants of the theorems, from what a user of the simulator has: a problem and a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dsgt.core import Needs, Network
+from dsgt.problems.base import Problem
+from dsgt.problems.erm import EmpiricalRisk
+from dsgt.run import as_network
+from dsgt.theory.constants import Constants
+from dsgt.theory.curvature import batch_curvature, closed_form, power_iteration
+from dsgt.topologies.matrix import MatrixLike, to_dense
+from dsgt.topologies.needs import check
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A number from random draws, with an interval that holds it in about 95 of 100 cases (normal approximation)."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}" if self.low == self.high else f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What is known about a problem on a network, in the package's units (mean losses; see theory.constants)."""
+
+    n: int
+    rho: float
+    L_i: Tensor
+    """Lipschitz constants of the nodes' own gradients, (n,)."""
+    L_F: float
+    """Lipschitz constant of the gradient of the mean loss F."""
+    L_batch: float
+    """The largest curvature of a node's mini-batch loss seen at the start and 20 gradient steps later: what a run meets.
+
+    Below max L_i where the closed form is a worst case that training does not visit (softmax at equal scores), above it
+    where small batches are more curved than their shard."""
+    mu: float
+    """Strong convexity of F, or a lower bound of it; 0 where it is not known."""
+    sigma2: Sampled
+    """sum_i sigma_i^2, the largest over the points looked at."""
+    sigma2_i: Tensor
+    """sigma_i^2 of every node at that point, (n,)."""
+    sigma2_end: Sampled
+    """The same sum at the reference point: the noise that is left at the end."""
+    lam: float
+    """The smallest lambda that explains how the variance falls from the start to ``reference``."""
+    zeta2: float
+    """(1/n) sum_i |grad F_i - grad F|^2 at the reference point: how different the nodes' data are (E13)."""
+    gap: float
+    """F(x_1) - F*, or an upper bound of it."""
+    distance2: float | None
+    """|x_1 - x*|^2 where the optimum is known."""
+    X1: float
+    Y1: Sampled
+    assumptions: tuple[str, ...]
+    """What has to be true for these numbers to mean what they say."""
+
+    @property
+    def L(self) -> float:
+        return float(self.L_i.max())
+
+    @property
+    def constants(self) -> Constants:
+        """For the theorems: lambda = 0 with the largest variance seen, and f = n F."""
+        return Constants(
+            n=self.n,
+            L=self.L,
+            rho=self.rho,
+            sigma2=self.sigma2.value,
+            gap=self.n * self.gap,
+            distance2=self.distance2,
+            X1=self.X1,
+            Y1=self.Y1.value,
+        )
+
+
+def estimate(
+    problem: Problem,
+    network: Network | MatrixLike,
+    *,
+    x0: Tensor | None = None,
+    lowest: float = 0.0,
+    draws: int = 32,
+    seed: int = 0,
+) -> Estimate:
+    """L_i, L, sigma_i^2, lambda, zeta^2 and F(x_1) - F*.
+
+    ``x0`` is where the run starts, (m,) or one row per node; ``lowest`` is a value that F never falls below, used where
+    the optimum is not known; ``draws`` rounds are sampled for the variances.
+    """
+    network = as_network(network)
+    rho, about_rho = mixing_rate(network)
+    if problem.nodes != network.nodes:
+        raise ValueError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition it again")
+    if draws < 2:
+        raise ValueError(f"draws is {draws}, but a variance needs at least 2")
+    start = problem.start(seed) if x0 is None else x0
+    X = start.expand(problem.nodes, -1).clone() if start.ndim == 1 else start
+    notes = list(about_rho)
+    gradients, about = _mean_gradients(problem, seed, draws)
+    notes += about
+
+    known = closed_form(problem)
+    if known is not None:
+        L_i, L_F, mu = known
+        notes.append("L_i and L hold everywhere: closed form")
+    else:
+        L_i = power_iteration(gradients, X)
+        L_F, mu = float(power_iteration(problem.gradient, X.mean(dim=0, keepdim=True))[0]), 0.0
+        notes.append("L_i and L are local: power iteration on the Hessian at the start; they may grow during training")
+    if not float(L_i.max()) > 0:
+        raise ValueError("every gradient is constant at the start (L = 0): start elsewhere, or there is nothing to learn")
+
+    optimum = problem.optimum
+    later = _descend(problem, X.mean(dim=0), L_F)
+    curved = [batch_curvature(problem, Z, draws=draws, seed=seed) for Z in (X, later.expand_as(X).contiguous())]
+    reference = later if optimum is None else optimum
+    at_start = _spread(problem, X, gradients(X), seed, draws)
+    there = reference.expand_as(X).contiguous()
+    at_reference = _spread(problem, there, gradients(there), seed, draws)
+    worst = at_start if at_start.total.value >= at_reference.total.value else at_reference
+    where = "the optimum" if optimum is not None else "a point 20 gradient steps further"
+    notes.append(f"sigma^2 is the larger one of the start and {where}, from {draws} rounds; lambda = 0")
+
+    g1 = problem.nodes * float(problem.gradient(X.mean(dim=0)).double().norm())  # grad f = n grad F
+    excess = float((at_start.per_node - at_reference.per_node).max())
+    lam = math.sqrt(max(0.0, excess)) / g1 if g1 > 0 else 0.0
+    value = float(problem.loss(X.mean(dim=0)).double())
+    if optimum is not None:
+        gap = max(0.0, value - float(problem.loss(optimum).double()))
+    else:
+        gap = value - lowest
+        notes.append(f"F* >= {lowest:g} stands in for the unknown optimum, so F(x_1) - F* is an upper bound")
+        if gap < 0:
+            raise ValueError(f"F(x_1) is {value:g}, below lowest = {lowest:g}: give a value that the loss never falls below")
+    G = gradients(there).double()
+    return Estimate(
+        n=problem.nodes,
+        rho=rho,
+        L_i=L_i,
+        L_F=L_F,
+        L_batch=max(curved),
+        mu=mu,
+        sigma2=worst.total,
+        sigma2_i=worst.per_node,
+        sigma2_end=at_reference.total,
+        lam=lam,
+        zeta2=float((G - G.mean(dim=0)).square().sum()) / problem.nodes,
+        gap=gap,
+        distance2=None if optimum is None else float((X.mean(dim=0) - optimum).double().square().sum()),
+        X1=float((X - X.mean(dim=0)).double().square().sum()),
+        Y1=at_start.disagreement,
+        assumptions=tuple(notes),
+    )
+
+
+def mixing_rate(network: Network) -> tuple[float, list[str]]:
+    """rho, and what is assumed about it. Refuses weights that are not doubly stochastic or do not mix."""
+    check("the theory of DSGT", Needs(), network.matrices)
+    matrices = [to_dense(W) for W in network.matrices]
+    n, period = len(matrices[0]), len(matrices)
+    product = matrices[0]
+    for W in matrices[1:]:
+        product = W @ product
+    rho = float(np.linalg.norm(product - 1 / n, 2))
+    rho = 0.0 if rho < 1e-12 else rho  # averaging weights, up to rounding
+    if period == 1:
+        return rho, []
+    slow = max(rho ** (1 / period), 1 - 1 / period)
+    return slow, [f"the theorems are about one W: rho is the mean factor per round over a period of {period} rounds"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    total: Sampled
+    per_node: Tensor
+    disagreement: Sampled
+
+
+def _spread(problem: Problem, X: Tensor, mean: Tensor, seed: int, draws: int) -> _Spread:
+    """Var[s_i] around the mean gradients, and E||Y_1 - 1 ȳ_1'||^2 for Y_1 = S_1, over some rounds."""
+    oracle = problem.oracle(seed)
+    squares, apart = [], []
+    for k in range(draws):
+        s = oracle(X, k)
+        squares.append((s - mean).double().square().sum(dim=-1))
+        apart.append(float((s - s.mean(dim=0)).double().square().sum()))
+    all_ = torch.stack(squares)
+    return _Spread(_interval(all_.sum(dim=1)), all_.mean(dim=0), _interval(torch.tensor(apart, dtype=torch.float64)))
+
+
+def _interval(values: Tensor) -> Sampled:
+    mean, half = float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values))
+    return Sampled(mean, max(0.0, mean - half), mean + half)
+
+
+def _mean_gradients(problem: Problem, seed: int, draws: int) -> tuple[Callable[[Tensor], Tensor], list[str]]:
+    """Every node's gradient without noise: from all samples where the problem has samples, else a mean of draws."""
+    if isinstance(problem, EmpiricalRisk):
+        full = problem.full().oracle(seed)
+        return (lambda X: full(X, 0)), []
+    oracle = problem.oracle(seed + 1)  # other draws than those whose spread is measured
+
+    def mean(X: Tensor) -> Tensor:
+        return torch.stack([oracle(X, k) for k in range(draws)]).mean(dim=0)
+
+    return mean, [f"the nodes' mean gradients are means of {draws} draws, which adds 1/{draws} to every variance"]
+
+
+def _descend(problem: Problem, x: Tensor, L: float, steps: int = 20) -> Tensor:
+    for _ in range(steps):
+        x = x - problem.gradient(x) / L if L > 0 else x
+    return x
