@@ -4,6 +4,7 @@ from dsgt.theory.advise import Advice, advise
 from dsgt.theory.bounds import Bound, Tuned, corollary_1, corollary_2, diminishing, theorem_1, theorem_2
 from dsgt.theory.constants import Constants, paper_step
 from dsgt.theory.estimate import Estimate, Sampled, estimate
+from dsgt.theory.independence import Independence, independence, typical_ratio
 from dsgt.theory.speedup import Link, Speedup, speedup
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Bound",
     "Constants",
     "Estimate",
+    "Independence",
     "Link",
     "Sampled",
     "Speedup",
@@ -20,8 +22,10 @@ __all__ = [
     "corollary_2",
     "diminishing",
     "estimate",
+    "independence",
     "paper_step",
     "speedup",
     "theorem_1",
     "theorem_2",
+    "typical_ratio",
 ]

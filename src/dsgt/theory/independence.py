@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dsgt.theory.bounds import Steps, diminishing, independence_rounds, theorem_1
+from dsgt.core import Matrix
+from dsgt.theory.bounds import Steps, diminishing, theorem_1
 from dsgt.theory.constants import Constants
+from dsgt.topologies.matrix import to_dense
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,28 @@ def rounds_with_diminishing_step(c: Constants, a: float, p: float, *, allowed: f
     return float(met[0] + 1) if len(met) else math.inf
 
 
+def typical_ratio(W: Matrix, lr_L: float) -> float:
+    """Disagreement over noise, n L^2 E||X - 1x̄'||^2 / E|grad f(x̄)|^2, in the long run: what A1 is about, without worst case.
+
+    Exact as lr -> 0 for equal quadratics, symmetric W and equal noise: mode w of W filters the noise by
+    lr w (1 - 1/z) / (1 - w/z)^2, whose energy is 2 (lr w)^2 / ((1 + w)^3 (1 - w)), so
+
+        ratio = 2 lr L sum_{w != 1} 2 w^2 / ((1 + w)^3 (1 - w)):   like 1/(1 - rho), where the theorem has 1/(1 - rho)^3.
+    """
+    dense = to_dense(W)
+    if abs(dense - dense.T).max() > 1e-9:
+        raise ValueError("typical_ratio needs a symmetric W; for a directed network use independence(), the worst case")
+    w = np.linalg.eigvalsh(dense)[:-1]
+    return 2 * lr_L * float((2 * w**2 / ((1 + w) ** 3 * (1 - w))).sum())
+
+
+def typical_rounds(c: Constants, W: Matrix, *, allowed: float = 1.0) -> float:
+    """K from which the step D / (sqrt(K) L sigma_s) has a typical ratio of at most ``allowed``; 0 without noise."""
+    if c.sigma2 == 0:
+        return 0.0
+    return (c.D * c.eta * typical_ratio(W, 1.0) / (allowed * math.sqrt(c.sigma2))) ** 2
+
+
 def _balance(c: Constants, allowed: float) -> float:
     """The constant step at which network term = allowed * variance term; infinite for rho = 0."""
     if c.rho == 0:
@@ -83,13 +107,3 @@ def _balance(c: Constants, allowed: float) -> float:
     mixing = c.rho**2 * (1 + math.sqrt(c.rho)) ** 2 / (1 - c.rho) ** 3
     return allowed * 9 / (96 * c.eta * c.n * c.L_tilde * mixing)
 
-
-__all__ = [
-    "Independence",
-    "independence",
-    "independence_rounds",
-    "independent_step",
-    "network_ratio",
-    "rounds_with_balanced_step",
-    "rounds_with_diminishing_step",
-]
