@@ -54,8 +54,8 @@ def printed_initial(c: Constants, gamma1: float, front: float, K: int) -> float:
 
 
 @pytest.mark.parametrize(("r", "violated"), [(1e-4, True), (1e-3, True), (0.0015, True), (0.0018, False), (0.1, False)])
-def test_e19_the_printed_initial_term_is_violated_for_rho_below_0_0016_and_the_corrected_one_never(r: float, violated: bool):
-    """f_i = x^2/2 from models with mean 0: after one round 24 sqrt(rho)/(1 - sqrt(rho)) < 1 breaks the printed bound."""
+def test_e19_the_printed_initial_term_is_violated_for_rho_below_0_0016_only(r: float, violated: bool):
+    """f_i = x^2/2 from models of mean 0: after a round 24 sqrt(rho)/(1 - sqrt(rho)) < 1 breaks it; corrected, never."""
     p = Known(SHAPES["quadratic"], torch.ones(4, 1, dtype=F64), torch.zeros(4, 1, dtype=F64))
     x1 = torch.tensor([[1.0], [-1], [2], [-2]], dtype=F64)
     W = uniform(4, r)
@@ -70,7 +70,7 @@ def test_e19_the_printed_initial_term_is_violated_for_rho_below_0_0016_and_the_c
 
 
 @pytest.mark.parametrize(("distance", "violated"), [(1.0, False), (5.9, False), (6.1, True), (100.0, True)])
-def test_e20_the_printed_distance_without_its_square_is_violated_from_a_distance_of_6_on(distance: float, violated: bool):
+def test_e20_the_printed_distance_without_its_square_is_violated_beyond_6_only(distance: float, violated: bool):
     """f_i = x^2/2 with averaging weights, gamma = 1: n d^2/2 after one round, against the printed 3 n d."""
     p = Known(SHAPES["quadratic"], torch.ones(4, 1, dtype=F64), torch.zeros(4, 1, dtype=F64))
     x1 = torch.full((4, 1), distance, dtype=F64)

@@ -136,7 +136,9 @@ def run_known(
     return Trace(*torch.stack(rows).T.numpy(), Y1)
 
 
-def constants(p: Known, W: np.ndarray, *, sigma: float = 0.0, lam: float = 0.0, x1: Tensor | None = None, Y1: float = 0.0):
+def constants(
+    p: Known, W: np.ndarray, *, sigma: float = 0.0, lam: float = 0.0, x1: Tensor | None = None, Y1: float = 0.0
+):
     n, m = p.a.shape
     x = torch.zeros(n, m, dtype=F64) if x1 is None else x1
     mean = x.mean(dim=0)
@@ -172,5 +174,5 @@ NETWORKS: dict[str, np.ndarray] = {
     "directed ring": directed_ring(6),
     "star": metropolis(nx.star_graph(5)),
     "path": metropolis(nx.path_graph(6)),
-    "negative weights": 1.25 * metropolis(nx.cycle_graph(6)) - 0.25 * np.eye(6),
+    "negative weights": 1.25 * metropolis(nx.star_graph(5)) - 0.25 * np.eye(6),
 }

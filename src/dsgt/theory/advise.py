@@ -20,7 +20,7 @@ from dsgt.theory.stability import Method, Window, window
 from dsgt.topologies.matrix import MatrixLike
 
 MARGIN = 0.8
-"""Of the limit for equal quadratics. Unequal curvatures lowered the true limit to 0.91 of it at worst (docs/theory.md)."""
+"""Of the limit for equal quadratics; unequal curvatures lowered it to 0.91 of that at worst (docs/theory.md)."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class Advice:
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [f"lr = {self.lr:.3g}   (theorem: up to {self.limit_theory:.3g}, practice: up to {self.limit_practice:.3g})"]
+        lines = [
+            f"lr = {self.lr:.3g}   (theorem: up to {self.limit_theory:.3g}, practice: up to {self.limit_practice:.3g})"
+        ]
         return "\n".join([*lines, f"risk: {self.risk}", *(f"- {reason}" for reason in self.reasons)])
 
 
@@ -75,8 +77,8 @@ def advise(
     if e.sigma2.value > 0:
         K = independence_rounds(c)
         reasons.append(
-            f"Theorem 1 allows lr <= {c.largest_step:.3g} and calls the network harmless from {K:.2g} rounds on; both are "
-            "worst cases over all problems, usually 100 to 10,000 times too careful"
+            f"Theorem 1 allows lr <= {c.largest_step:.3g} and calls the network harmless from {K:.2g} rounds on; both "
+            "are worst cases over all problems, usually 100 to 10,000 times too careful"
         )
     return Advice(lr, c.largest_step, limit, _risk(e, method, stable, lr, limit, c.largest_step), tuple(reasons))
 
@@ -95,9 +97,9 @@ def stable_window(method: Method, network: Network) -> tuple[Window, str]:
 def tuned_for_noise(e: Estimate, rounds: int) -> tuple[float, str]:
     """The lr that minimises (what is left of the start) + (what the noise keeps up) after K rounds; inf without noise.
 
-    With t = lr K: convex, min(|x1 - x*|^2 / 2t, gap exp(-2 mu t)) + lr s/4, where s is the variance of the mean gradient
-    at the end (lr s / 4 is its stationary excess loss on quadratics); otherwise gap / t + lr L s / 2, the mean squared
-    gradient of centralized SGD, whose minimum is sqrt(2 gap / (L s K)).
+    With t = lr K: convex, min(|x1 - x*|^2 / 2t, gap exp(-2 mu t)) + lr s/4, where s is the variance of the mean
+    gradient at the end (lr s / 4 is its stationary excess loss on quadratics); otherwise gap / t + lr L s / 2, the mean
+    squared gradient of centralized SGD, whose minimum is sqrt(2 gap / (L s K)).
     """
     s = e.sigma2_end.value / e.n**2
     if s == 0 or e.gap == 0:
@@ -115,8 +117,8 @@ def tuned_for_noise(e: Estimate, rounds: int) -> tuple[float, str]:
 def _risk(e: Estimate, method: Method, stable: Window, lr: float, limit: float, proven: float) -> str:
     if method is D2 and stable.low > 0:
         return (
-            f"high: D2 is unstable for lr c <= {stable.low:.3g} in every direction of curvature c, and real losses have "
-            "flat directions; use topologies.lift(W, -1/3), or DSGT"
+            f"high: D2 is unstable for lr c <= {stable.low:.3g} in every direction of curvature c, and real losses "
+            "have flat directions; use topologies.lift(W, -1/3), or DSGT"
         )
     if lr <= proven:
         return "low: Theorem 1 covers this learning rate"

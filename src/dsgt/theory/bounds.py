@@ -48,8 +48,13 @@ class Bound:
 
     def divided(self, by: float) -> Bound:
         """In other units: by n^2 (Theorem 1) or n (Theorem 2) for the mean loss F in place of f = n F."""
-        terms = (self.optimisation, self.variance, self.network, self.initial)
-        return Bound(*(t / by for t in terms), quantity=f"1/{by:g} of: {self.quantity}")
+        return Bound(
+            self.optimisation / by,
+            self.variance / by,
+            self.network / by,
+            self.initial / by,
+            f"1/{by:g} of: {self.quantity}",
+        )
 
 
 def theorem_1(c: Constants, steps: Steps, rounds: int) -> Bound:
@@ -182,7 +187,7 @@ def _check_step(c: Constants, step: float) -> None:
     # rounding aside: the largest step itself is allowed
     if not 0 < step <= c.largest_step * (1 + 1e-12):
         raise ValueError(
-            f"the step is {step:g}, but Theorem 1 holds for 0 < step <= {c.largest_step:.6g} with rho = {c.rho:.4g} and "
-            f"L = {c.L:.4g}; use a smaller one, or advise(), whose practical limit is larger but proven for quadratics "
-            "only"
+            f"the step is {step:g}, but Theorem 1 holds for 0 < step <= {c.largest_step:.6g} with rho = {c.rho:.4g} "
+            f"and L = {c.L:.4g}; use a smaller one, or advise(), whose practical limit is larger but proven for equal "
+            "quadratics only"
         )

@@ -50,8 +50,8 @@ def given_union(*, M: int) -> float:
     """
     if M <= SMALLEST_BATCH:
         raise ValueError(
-            f"M is {M}, but the comparison with centralized SGD needs a global batch M > {SMALLEST_BATCH}: the constant "
-            "9 of Theorem 1 times 2/M must stay below 1; draw more samples per round"
+            f"M is {M}, but the comparison with centralized SGD needs a global batch M > {SMALLEST_BATCH}: the "
+            "constant 9 of Theorem 1 times 2/M must stay below 1; draw more samples per round"
         )
     return 1 / (1 - SMALLEST_BATCH / M)
 

@@ -43,7 +43,7 @@ class Estimate:
     L_F: float
     """Lipschitz constant of the gradient of the mean loss F."""
     L_batch: float
-    """The largest curvature of a node's mini-batch loss seen at the start and 20 gradient steps later: what a run meets.
+    """The largest curvature of a node's mini-batch loss at the start and 20 gradient steps later: what a run meets.
 
     Below max L_i where the closed form is a worst case that training does not visit (softmax at equal scores), above it
     where small batches are more curved than their shard."""
@@ -122,11 +122,15 @@ def estimate(
         L_F, mu = float(power_iteration(problem.gradient, X.mean(dim=0, keepdim=True))[0]), 0.0
         notes.append("L_i and L are local: power iteration on the Hessian at the start; they may grow during training")
     if not float(L_i.max()) > 0:
-        raise ValueError("every gradient is constant at the start (L = 0): start elsewhere, or there is nothing to learn")
+        raise ValueError(
+            "every gradient is constant at the start (L = 0): start elsewhere, or there is nothing to learn"
+        )
 
     optimum = problem.optimum
     later = _descend(problem, X.mean(dim=0), L_F)
-    curved = [batch_curvature(problem, Z, draws=draws, seed=seed) for Z in (X, later.expand_as(X).contiguous())]
+    curved = [
+        batch_curvature(problem, Z, draws=min(draws, 32), seed=seed) for Z in (X, later.expand_as(X).contiguous())
+    ]
     reference = later if optimum is None else optimum
     at_start = _spread(problem, X, gradients(X), seed, draws)
     there = reference.expand_as(X).contiguous()
@@ -145,7 +149,9 @@ def estimate(
         gap = value - lowest
         notes.append(f"F* >= {lowest:g} stands in for the unknown optimum, so F(x_1) - F* is an upper bound")
         if gap < 0:
-            raise ValueError(f"F(x_1) is {value:g}, below lowest = {lowest:g}: give a value that the loss never falls below")
+            raise ValueError(
+                f"F(x_1) is {value:g}, below lowest = {lowest:g}: give a value that the loss never falls below"
+            )
     G = gradients(there).double()
     return Estimate(
         n=problem.nodes,

@@ -66,7 +66,9 @@ def rounds_with_balanced_step(c: Constants, *, allowed: float = 1.0) -> float:
     return c.D**2 / (c.L**2 * c.sigma2 * independent_step(c, allowed=allowed) ** 2)
 
 
-def rounds_with_diminishing_step(c: Constants, a: float, p: float, *, allowed: float = 1.0, limit: int = 10**6) -> float:
+def rounds_with_diminishing_step(
+    c: Constants, a: float, p: float, *, allowed: float = 1.0, limit: int = 10**6
+) -> float:
     """K from which gamma_t = a / t^p meets A1; infinity where it has not by ``limit`` rounds.
 
     For p > 0.5 both sums converge, so a large a may never meet it.
@@ -79,25 +81,43 @@ def rounds_with_diminishing_step(c: Constants, a: float, p: float, *, allowed: f
 
 
 def typical_ratio(W: Matrix, lr_L: float) -> float:
-    """Disagreement over noise, n L^2 E||X - 1x̄'||^2 / E|grad f(x̄)|^2, in the long run: what A1 is about, without worst case.
+    """Disagreement over noise, n L^2 E||X - 1x̄'||^2 / E|grad f(x̄)|^2, in the long run: what A1 is about, no worst case.
 
-    Exact as lr -> 0 for equal quadratics, symmetric W and equal noise: mode w of W filters the noise by
-    lr w (1 - 1/z) / (1 - w/z)^2, whose energy is 2 (lr w)^2 / ((1 + w)^3 (1 - w)), so
+    Exact for equal quadratics of curvature L with equal noise and symmetric W. With c = lr L, mode w of W filters the
+    noise by lr w (1 - 1/z) / (1 - (2 - c) w/z + (w^2 - c w)/z^2), so
 
-        ratio = 2 lr L sum_{w != 1} 2 w^2 / ((1 + w)^3 (1 - w)):   like 1/(1 - rho), where the theorem has 1/(1 - rho)^3.
+        ratio = c (2 - c) sum_{w != 1} 2 w^2 / ((1 - w^2 + c w) ((1 + w)^2 - 2 c w)).
+
+    For small c it grows like c/(1 - rho), where Theorem 1 has c/(1 - rho)^3. Infinite where DSGT is unstable.
     """
     dense = to_dense(W)
     if abs(dense - dense.T).max() > 1e-9:
         raise ValueError("typical_ratio needs a symmetric W; for a directed network use independence(), the worst case")
-    w = np.linalg.eigvalsh(dense)[:-1]
-    return 2 * lr_L * float((2 * w**2 / ((1 + w) ** 3 * (1 - w))).sum())
+    c, w = lr_L, np.linalg.eigvalsh(dense)[:-1]
+    first, second = 1 - w**2 + c * w, (1 + w) ** 2 - 2 * c * w
+    if not 0 < c < 2 or (first <= 0).any() or (second <= 0).any():
+        return math.inf
+    return c * (2 - c) * float((2 * w**2 / (first * second)).sum())
+
+
+def typical_step(W: Matrix, *, allowed: float = 1.0) -> float:
+    """The largest c = lr L up to which the typical ratio is at most ``allowed``, and at most 1 (plain descent)."""
+    grid = np.geomspace(1e-9, 1.0, 400)
+    above = [c for c in grid if typical_ratio(W, float(c)) > allowed]
+    if not above:
+        return 1.0
+    low, high = float(above[0]) / (grid[1] / grid[0]), float(above[0])
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if typical_ratio(W, middle) <= allowed else (low, middle)
+    return float(low)
 
 
 def typical_rounds(c: Constants, W: Matrix, *, allowed: float = 1.0) -> float:
     """K from which the step D / (sqrt(K) L sigma_s) has a typical ratio of at most ``allowed``; 0 without noise."""
     if c.sigma2 == 0:
         return 0.0
-    return (c.D * c.eta * typical_ratio(W, 1.0) / (allowed * math.sqrt(c.sigma2))) ** 2
+    return (c.D * c.eta / (typical_step(W, allowed=allowed) * math.sqrt(c.sigma2))) ** 2
 
 
 def _balance(c: Constants, allowed: float) -> float:
@@ -106,4 +126,3 @@ def _balance(c: Constants, allowed: float) -> float:
         return math.inf
     mixing = c.rho**2 * (1 + math.sqrt(c.rho)) ** 2 / (1 - c.rho) ** 3
     return allowed * 9 / (96 * c.eta * c.n * c.L_tilde * mixing)
-

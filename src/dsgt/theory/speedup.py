@@ -49,7 +49,9 @@ class Speedup:
         return self.ideal * self.communication
 
 
-def speedup(sizes: Sequence[int], L_i: Sequence[float], L_c: float, *, link: Link | None = None, eta: float = 1.0) -> Speedup:
+def speedup(
+    sizes: Sequence[int], L_i: Sequence[float], L_c: float, *, link: Link | None = None, eta: float = 1.0
+) -> Speedup:
     """From shard sizes and Lipschitz constants in the package's units (F_i and F are means), where nL -> L.
 
     ``eta`` is the share of its samples that a node draws per round; it matters against messages only.

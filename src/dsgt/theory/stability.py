@@ -83,7 +83,7 @@ def spectral_radius(method: Method, eigenvalues: Eigenvalues, c: float) -> float
 
 
 def _radius(polynomial: Polynomial, w: Eigenvalues, c: float) -> float:
-    # at w = 1 every polynomial is (z - 1)(z - (1 - c)) or z - (1 - c), and a correct start does not excite the unit root
+    # at w = 1 every polynomial is (z - 1)(z - (1 - c)) or z - (1 - c); a correct start does not excite the unit root
     w = w[abs(w - 1) > 1e-9]
     if len(w) == 0:
         return abs(1 - c)
