@@ -1,0 +1,10 @@
+"""The command line: a list of commands, each in a file of ``commands``."""
+
+from __future__ import annotations
+
+import typer
+
+from dsgt.commands import network
+
+app = typer.Typer(help="Peer-to-peer training in PyTorch.", no_args_is_help=True)
+app.add_typer(network.app, name="network")
