@@ -33,12 +33,9 @@ def test_a_node_draws_the_same_alone_and_in_the_simulator(way: Sampling, k: int)
 
 @ways
 def test_a_node_draws_the_same_whatever_the_others_hold(way: Sampling) -> None:
-    other = Shards(SHARDS.order, SHARDS.sizes.clone())
-    longer = Shards(torch.arange(410), torch.cat([SHARDS.sizes, torch.tensor([100])]))
-    mine = drawn(other, way, 3, 5)[2] - 0
-    theirs = drawn(longer, way, 3, 5)[2]
-    local = torch.isin(SHARDS[2], mine).nonzero()[:, 0]
-    assert torch.equal(local, (theirs.unique() - int(longer.starts[2])))
+    few = Shards(torch.arange(310), SHARDS.sizes)
+    many = Shards(torch.arange(410), torch.cat([SHARDS.sizes, torch.tensor([100])]))
+    assert torch.equal(drawn(few, way, 3, 5)[2], drawn(many, way, 3, 5)[2])
 
 
 @ways

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dsgt.core import Algorithm, Network, tensors, with_tensors
-from dsgt.run import DivergedError, as_schedule
+from dsgt.run import as_schedule, check_gradient
 from dsgt.topologies.needs import check
 
 
@@ -54,13 +55,13 @@ class Optimizer(torch.optim.Optimizer):
         self._state: Any = None
         self._fresh: set[int] = set()
         for p in trained:
-            p.register_post_accumulate_grad_hook(self._note_gradient)
+            p.register_hook(_announcer(self, p))
         self.zero_grad()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """A new flat gradient of zeros: the one before may live on in the method's state."""
-        self._grad = torch.zeros_like(self._flat)
-        for p, view in zip(self._params, _views(self._grad, self._params), strict=True):
+        self._grad, self._consumed = torch.zeros_like(self._flat), False
+        for p, view in self._gradients():
             p.grad = view
         self._fresh.clear()
 
@@ -77,7 +78,8 @@ class Optimizer(torch.optim.Optimizer):
         x = self._master()
         if self._state is None:
             self._state = self.algorithm.init(x.clone(), self.network.at(0))
-        g = self._gradient(x, lr)
+        g = self._gradient(x)
+        check_gradient(g, x, self.network, self.round, lr)
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory
         self._state = self.algorithm.update(self._state._replace(x=x), g, mix, lr)
@@ -85,8 +87,14 @@ class Optimizer(torch.optim.Optimizer):
         if self._flat.dtype == self._state.x.dtype:
             self._state = self._state._replace(x=self._flat)
         self._fresh.clear()
+        self._consumed = True
         self.round += 1
         return loss
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self.param_groups:
+            raise ValueError("a node takes one step for its whole model; give all parameters to the constructor")
+        super().add_param_group(param_group)
 
     def average(self, model: nn.Module) -> nn.Module:
         """A copy of the model holding the network's mean parameters, for evaluation; training goes on undisturbed.
@@ -143,8 +151,19 @@ class Optimizer(torch.optim.Optimizer):
         tensors(blank)
         self._state = with_tensors(blank, values)
 
-    def _note_gradient(self, p: Tensor) -> None:
+    def before_accumulating(self, p: Tensor) -> None:
+        """Called by autograd when it has a gradient for p and has not added it yet."""
+        if self._consumed:  # zero_grad was not called, so the state still reads the vector that would be added to
+            mine = [q.grad is not None and q.grad.data_ptr() == view.data_ptr() for q, view in self._gradients()]
+            self._grad, self._consumed = self._grad.clone(), False
+            for is_mine, (q, view) in zip(mine, self._gradients(), strict=True):
+                if is_mine:
+                    q.grad = view
         self._fresh.add(id(p))
+
+    def _gradients(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every parameter with its part of the flat gradient."""
+        return zip(self._params, _views(self._grad, self._params), strict=True)
 
     def _master(self) -> Tensor:
         """The parameters in the precision that the method works in."""
@@ -155,13 +174,13 @@ class Optimizer(torch.optim.Optimizer):
             return master
         return self._flat.float()
 
-    def _gradient(self, x: Tensor, lr: float) -> Tensor:
-        """weight * gradient + weight_decay * x, from whatever zero_grad and backward left in the parameters."""
-        for index, (p, view) in enumerate(zip(self._params, _views(self._grad, self._params), strict=True)):
+    def _gradient(self, x: Tensor) -> Tensor:
+        """weight * gradient + weight_decay * x, from what backward left in the parameters."""
+        for index, (p, view) in enumerate(self._gradients()):
             if p.grad is None or id(p) not in self._fresh:
-                stale = "no parameter has" if not self._fresh else f"parameter {index} of shape {tuple(p.shape)} has no"
+                lacking = f"parameter {index} of shape {tuple(p.shape)} has" if self._fresh else "the parameters have"
                 raise RuntimeError(
-                    f"{stale} new gradient: call loss.backward() before every step(), with a loss that depends on "
+                    f"{lacking} no new gradient: call loss.backward() before every step(), with a loss that depends on "
                     "every parameter; freeze those that are not trained with requires_grad_(False)"
                 )
             if p.grad.data_ptr() != view.data_ptr():  # model.zero_grad() threw the view away
@@ -171,10 +190,18 @@ class Optimizer(torch.optim.Optimizer):
             g = self._weight * g
         if decay := self.param_groups[0]["weight_decay"]:
             g = g + decay * x
-        if not g.isfinite().all():
-            assert self.network.node is not None
-            raise DivergedError(self.network.node, self.round, lr)
         return g
+
+
+def _announcer(optimizer: Optimizer, p: Tensor) -> Callable[[Tensor], None]:
+    """A hook that tells the optimizer, for as long as there is one, that p is about to get a gradient."""
+    known = weakref.ref(optimizer)
+
+    def announce(_: Tensor) -> None:
+        if (alive := known()) is not None:
+            alive.before_accumulating(p)
+
+    return announce
 
 
 def _trainable(params: Iterable[Tensor]) -> list[Tensor]:

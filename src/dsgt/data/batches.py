@@ -35,17 +35,17 @@ class Batches:
         return self._draws.batch
 
     def rows(self, k: int) -> Tensor:
-        """The drawn samples of round k, node after node, (M,); fixed batch sizes only."""
+        """The drawn samples of round k, node after node, (M,); where batch sizes vary, whether each sample is drawn."""
         if not 0 <= k - self._first < len(self._rows):
             rounds = self._sampling.rounds_at_once(self._draws)
             self._first = k - k % rounds
-            positions = self._sampling.draw(self._draws, self._first, rounds)
-            self._rows = self._order[positions + self._offset]
+            drawn = self._sampling.draw(self._draws, self._first, rounds)
+            self._rows = self._order[drawn + self._offset] if self._sampling.fixed else drawn
         return self._rows[k - self._first]
 
     def ragged(self, k: int) -> tuple[Tensor, Tensor]:
         """The drawn samples of round k, node after node, and how many each node drew."""
         if self._sampling.fixed:
             return self.rows(k), self.sizes
-        drawn = self._sampling.draw(self._draws, k, 1)[0]
+        drawn = self.rows(k)
         return self._order[self._offset[drawn]], torch.bincount(self._row[drawn], minlength=len(self._draws.nodes))

@@ -41,10 +41,17 @@ class Flat:
     def __init__(self, module: nn.Module, loss: Loss) -> None:
         self.module = copy.deepcopy(module)
         self.loss = loss
-        self.names = [name for name, p in self.module.named_parameters() if p.requires_grad]
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.shapes = [p.shape for p in self.parameters]
         self.sizes = [p.numel() for p in self.parameters]
+
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Every place in the module that holds a trainable parameter, and which one; a shared one is in many places."""
+        number = {id(p): i for i, p in enumerate(self.parameters)}
+        for prefix, layer in self.module.named_modules():
+            for name, p in layer.named_parameters(recurse=False):
+                if id(p) in number:
+                    yield f"{prefix}.{name}" if prefix else name, number[id(p)]
 
     def vector(self) -> Tensor:
         return torch.cat([p.detach().reshape(-1) for p in self.parameters])
@@ -101,17 +108,16 @@ def threads(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
 
 def vectorised(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
     """All nodes with equally many samples in one vmap."""
+    flat = Flat(flat.module, flat.loss)  # where vmap fails half-way it leaves the module unusable
+    places = list(flat.names())
 
     def one(parameters: dict[str, Tensor], a: Tensor, t: Tensor) -> Tensor:
-        return flat.loss(functional_call(flat.module, parameters, (a,)), t)
+        return flat.loss(functional_call(flat.module, parameters, (a,), tie_weights=False), t)
 
     def same_size(x: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
-        flat.at(x[0])  # the dtype and device of the module's own parameters must not matter
         with torch.enable_grad():
             parts = [v.requires_grad_() for v in x.detach().split(flat.sizes, dim=1)]
-            stacked = {
-                name: v.view(len(x), *shape) for name, v, shape in zip(flat.names, parts, flat.shapes, strict=True)
-            }
+            stacked = {name: parts[j].view(len(x), *flat.shapes[j]) for name, j in places}
             losses = vmap(one)(stacked, features[rows], targets[rows])
             grads = torch.autograd.grad((losses * scale).sum(), parts, materialize_grads=True)
         return torch.cat(grads, dim=1)

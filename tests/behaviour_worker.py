@@ -1,0 +1,160 @@
+"""One node of a real network, for tests/test_peers.py.
+
+usage: behaviour_worker.py torch|mpi SCENARIO
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import dsgt
+from dsgt.networks import Cycle
+from dsgt.topologies.weights import averaging, metropolis
+
+KIND = sys.argv[1]
+TIMEOUT = 3.0
+
+
+def connect(W: np.ndarray, timeout: float = 60.0):
+    kind = dsgt.networks.TorchPeers if KIND == "torch" else dsgt.networks.MPIPeers
+    return kind(W, timeout=timeout)
+
+
+def size() -> int:
+    return int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
+
+
+def rank() -> int:
+    return int(os.environ.get("RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
+
+
+def expect(error: type[Exception], words: str, act) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        act()
+
+
+def ring(n: int) -> np.ndarray:
+    """Half of it stays at home, so that no ring averages everyone."""
+    return (np.eye(n) + metropolis(nx.cycle_graph(n) if n > 2 else nx.path_graph(n))) / 2
+
+
+def peaceful() -> None:
+    """Everything that does not end the job, in one start."""
+    if KIND == "torch":
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+    n, me = size(), rank()
+    expect(ValueError, f"W joins {n + 1} nodes, but this job has {n} process", lambda: connect(ring(n + 1)))
+    mine = ring(n) if me == 0 else (np.eye(n) + ring(n)) / 2
+    expect(ValueError, "nodes 0 and 1 were given different W", lambda: connect(mine))
+
+    with connect(ring(n)) as net:
+        v = torch.arange(3.0, dtype=torch.float64) + me
+        rows = net.gather(v)
+        assert torch.equal(rows, torch.arange(3.0, dtype=torch.float64) + torch.arange(n)[:, None])
+        assert torch.allclose(net.mean(v), rows.mean(dim=0))
+        W = torch.from_numpy(ring(n))
+        assert torch.allclose(net(v), (W @ rows)[me], rtol=1e-14)
+        assert torch.allclose(net.flow(v), (W @ rows - rows)[me], atol=1e-14)
+        a, b = net.together(v, v[:1] * 2)
+        assert torch.allclose(torch.cat([a, b]), (W @ torch.cat([rows, rows[:, :1] * 2], dim=1))[me])
+        assert net.traffic.mixings == 3
+        assert net.bytes_sent == int((ring(n) > 0).sum() - n) * (3 + 3 + 4) * 8
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            assert net(torch.ones(5, dtype=dtype)).dtype == dtype
+        pending = net.start(v)
+        assert pending.wait() is pending.wait()
+        net.start(v), net.start(v)  # never waited for: closing drains them
+
+    try:
+        with connect(ring(n)) as net:
+            net.start(v)
+            if KIND == "torch":
+                raise KeyError("on every node, with a message in flight")
+    except KeyError:
+        pass
+
+    with connect(averaging(n)) as net:
+        assert torch.allclose(net(v), rows.mean(dim=0))
+        assert torch.allclose(net.flow(v), rows.mean(dim=0) - v, atol=1e-14)
+
+    lazy = (np.eye(n) + ring(n)) / 2
+    with Cycle([connect(ring(n)), connect(lazy)]) as net:
+        flights = [net.at(k).start(v * (k + 1)) for k in range(4)]
+        for k, flight in reversed(list(enumerate(flights))):
+            expected = torch.from_numpy([ring(n), lazy][k % 2]) @ rows * (k + 1)
+            assert torch.allclose(flight.wait(), expected[me], rtol=1e-14)
+
+    with connect(ring(n)) as net:
+        optimizers(net, me, n)
+    if KIND == "torch":
+        dist.destroy_process_group()
+
+
+def optimizers(net, me: int, n: int) -> None:
+    def some_without_samples() -> None:
+        dsgt.Optimizer([nn.Parameter(torch.zeros(1))], dsgt.DSGT(), net, 0.1, samples=5 if me else None)
+
+    expect(ValueError, "samples was given at some nodes but not at nodes [0]", some_without_samples)
+    torch.manual_seed(me)
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    opt = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), net, lr=0.1, samples=10 + me)
+    for _ in range(3):
+        opt.zero_grad()
+        model(torch.randn(8, 4) + me).pow(2).sum().backward()
+        opt.step()
+    mean = opt.average(model)
+    for key, value in model.state_dict().items():
+        flat = value.double().reshape(-1)
+        expected = net.gather(flat).mean(dim=0).reshape(value.shape)
+        assert torch.allclose(mean.state_dict()[key].double(), expected, atol=1e-6), key
+    assert not torch.equal(mean[0].weight, model[0].weight)
+
+
+def exchange_until(net, act) -> None:
+    """Mix for ever; node 1 acts in the tenth round."""
+    v = torch.zeros(1000)
+    for k in range(100_000):
+        if k == 10 and net.node == 1:
+            act()
+        v = net(v)
+
+
+def dies() -> None:
+    with connect(ring(size()), timeout=TIMEOUT) as net:
+        exchange_until(net, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def raises() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("node 1 has a bug")
+
+    with connect(ring(size()), timeout=TIMEOUT) as net:
+        exchange_until(net, fail)
+
+
+def hangs() -> None:
+    began = time.monotonic()
+    with connect(ring(size()), timeout=TIMEOUT) as net:
+        try:
+            exchange_until(net, lambda: time.sleep(1000))
+        except dsgt.NeighbourError as error:
+            waited = time.monotonic() - began
+            print(f"node {net.node} waited {waited:.1f} s and says: {error}", flush=True)
+            raise
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {"peaceful": peaceful, "dies": dies, "raises": raises, "hangs": hangs}[sys.argv[2]]()

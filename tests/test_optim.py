@@ -1,0 +1,233 @@
+"""The Optimizer as a torch optimizer, on a network of one node, where it must be plain SGD."""
+
+from __future__ import annotations
+
+import io
+
+import networkx as nx
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import dsgt
+from cases import CASES, F64
+from dsgt.networks import Dense, TorchPeers
+from dsgt.topologies.weights import metropolis
+
+
+@pytest.fixture(scope="module", autouse=True)
+def world_of_one():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def alone():
+    with TorchPeers([[1.0]]) as network:
+        yield network
+
+
+def model(seed: int = 0, dtype: torch.dtype = F64) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).to(dtype)
+
+
+def batches(steps: int, dtype: torch.dtype = F64) -> list[torch.Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    return [torch.randn(8, 4, dtype=F64, generator=draw).to(dtype) for _ in range(steps)]
+
+
+def loss_of(net: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    return (net(batch) ** 2).mean() + (net(batch) * batch[:, :2]).mean()
+
+
+def equal(a: nn.Module, b: nn.Module) -> bool:
+    return all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_alone_with_a_scheduler_it_is_torchs_sgd(alone, name: str, decay: float):
+    ours, theirs = model(), model()
+    opt = dsgt.Optimizer(ours.parameters(), CASES[name].algorithm, alone, lr=0.1, weight_decay=decay)
+    ref = torch.optim.SGD(theirs.parameters(), lr=0.1, weight_decay=decay)
+    schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(o, T_max=20) for o in (opt, ref)]
+    for batch in batches(20):
+        for net, o in ((ours, opt), (theirs, ref)):
+            o.zero_grad()
+            loss_of(net, batch).backward()
+            o.step()
+        for s in schedulers:
+            s.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(p, q, rtol=1e-13, atol=1e-15)
+
+
+def test_parameters_and_gradients_are_views_of_one_vector_each(alone):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    for batch in batches(3):
+        opt.zero_grad()
+        loss_of(net, batch).backward()
+        opt.step()
+        assert len({p.untyped_storage().data_ptr() for p in net.parameters()}) == 1
+        assert len({p.grad.untyped_storage().data_ptr() for p in net.parameters()}) == 1
+
+
+@pytest.mark.parametrize("clear", ["optimizer", "model", "nothing"])
+def test_gradients_accumulate_or_clear_as_in_torch_and_the_tracker_keeps_its_own(alone, clear: str):
+    """DSGT alone is SGD only while its stored gradient is not overwritten by the next backward."""
+    ours, theirs = model(), model()
+    opt = dsgt.Optimizer(ours.parameters(), dsgt.DSGT(), alone, lr=0.05)
+    ref = torch.optim.SGD(theirs.parameters(), lr=0.05)
+    for batch in batches(10):
+        for net, o in ((ours, opt), (theirs, ref)):
+            if clear == "optimizer":
+                o.zero_grad()
+            elif clear == "model":
+                net.zero_grad()
+            for half in batch.chunk(2):
+                (loss_of(net, half) / 2).backward()
+            o.step()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(p, q, rtol=1e-13, atol=1e-15)
+        assert torch.allclose(p.grad, q.grad, rtol=1e-13, atol=1e-15)
+
+
+def test_a_closure_is_called_and_its_loss_returned(alone):
+    net, batch = model(), batches(1)[0]
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+
+    def closure() -> torch.Tensor:
+        opt.zero_grad()
+        loss = loss_of(net, batch)
+        loss.backward()
+        return loss
+
+    assert opt.step(closure) > opt.step(closure)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_saved_to_a_file_and_loaded_in_mid_run_it_goes_on_bit_for_bit(alone, name: str):
+    def build() -> tuple[nn.Module, dsgt.Optimizer]:
+        net = model()
+        return net, dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1, weight_decay=0.01)
+
+    def train(net: nn.Module, opt: dsgt.Optimizer, some: list[torch.Tensor]) -> None:
+        for batch in some:
+            opt.zero_grad()
+            loss_of(net, batch).backward()
+            opt.step()
+
+    undisturbed, opt = build()
+    train(undisturbed, opt, batches(20))
+
+    first, opt = build()
+    train(first, opt, batches(20)[:9])
+    file = io.BytesIO()
+    torch.save({"model": first.state_dict(), "optimizer": opt.state_dict()}, file)
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    second, opt = build()
+    second.load_state_dict(saved["model"])
+    opt.load_state_dict(saved["optimizer"])
+    assert opt.round == 9
+    train(second, opt, batches(20)[9:])
+    assert equal(undisturbed, second)
+
+
+def test_half_precision_models_keep_a_float32_master_and_tracker(alone):
+    net = model(dtype=torch.bfloat16)
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=1e-3)
+    before = [p.detach().clone() for p in net.parameters()]
+    for batch in batches(200, torch.bfloat16):
+        opt.zero_grad()
+        loss_of(net, batch).backward()
+        opt.step()
+    tensors = opt.state_dict()["dsgt"]["tensors"]
+    assert {t.dtype for t in tensors.values()} == {torch.float32}
+    assert {p.dtype for p in net.parameters()} == {torch.bfloat16}
+    # a step of 1e-3 gradients vanishes in a bfloat16 weight; a float32 master adds them up
+    assert all((p - q).abs().max() > 0 for p, q in zip(net.parameters(), before, strict=True))
+
+
+def test_the_mean_model_is_a_copy_with_buffers(alone):
+    net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    net(torch.randn(16, 4)).sum().backward()
+    opt.step()
+    mean = opt.average(net)
+    assert mean is not net
+    for key, value in net.state_dict().items():
+        assert torch.equal(mean.state_dict()[key], value)
+        assert mean.state_dict()[key].data_ptr() != value.data_ptr()
+
+
+def test_step_needs_a_new_gradient_for_every_parameter(alone):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    with pytest.raises(RuntimeError, match="the parameters have no new gradient: call"):
+        opt.step()
+    loss_of(net, batches(1)[0]).backward()
+    opt.step()
+    with pytest.raises(RuntimeError, match="the parameters have no new gradient"):
+        opt.step()
+    opt.zero_grad()
+    net[0](batches(1)[0]).sum().backward()
+    with pytest.raises(RuntimeError, match=r"parameter 2 of shape \(2, 3\) has no new gradient"):
+        opt.step()
+
+
+def test_a_gradient_that_is_not_finite_names_the_node_and_the_round(alone):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    (loss_of(net, batches(1)[0]) * float("nan")).backward()
+    with pytest.raises(dsgt.DivergedError, match="the gradient of node 0 in round 0 is not finite"):
+        opt.step()
+
+
+def test_frozen_parameters_are_left_alone(alone):
+    net = model()
+    net[0].requires_grad_(False)
+    before = net[0].weight.clone()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    loss_of(net, batches(1)[0]).backward()
+    opt.step()
+    assert torch.equal(net[0].weight, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"params": []}, "0 parameters were given and none of them is trainable"),
+        ({"params": [{"params": [torch.zeros(2, requires_grad=True)]}]}, "parameter groups were given"),
+        ({"params": [torch.zeros(2, requires_grad=True), torch.zeros(2, dtype=F64, requires_grad=True)]}, "dtypes"),
+        ({"lr": 0.0}, r"lr is 0\.0"),
+        ({"weight_decay": -1.0}, r"weight_decay is -1\.0"),
+        ({"samples": 0}, "samples is 0"),
+        ({"network": Dense(metropolis(nx.cycle_graph(4)))}, "Dense holds all nodes, .* or dsgt.run to simulate"),
+    ],
+)
+def test_bad_arguments_are_refused_with_a_reason(alone, arguments: dict, message: str):
+    given = {"params": list(model().parameters()), "algorithm": dsgt.DSGT(), "network": alone, "lr": 0.1} | arguments
+    with pytest.raises(ValueError, match=message):
+        dsgt.Optimizer(**given)
+
+
+def test_a_state_of_another_method_or_size_is_refused(alone):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    loss_of(net, batches(1)[0]).backward()
+    opt.step()
+    other = dsgt.Optimizer(model().parameters(), dsgt.D2(), alone, lr=0.1)
+    with pytest.raises(ValueError, match="saved with algorithm = DSGT, but here it is D2"):
+        other.load_state_dict(opt.state_dict())
+    small = dsgt.Optimizer(nn.Linear(2, 2, dtype=F64).parameters(), dsgt.DSGT(), alone, lr=0.1)
+    with pytest.raises(ValueError, match="holds 23 parameters, but here there are 6"):
+        small.load_state_dict(opt.state_dict())
+    with pytest.raises(ValueError, match="it has no entry"):
+        opt.load_state_dict(torch.optim.SGD(model().parameters(), lr=0.1).state_dict())
+    with pytest.raises(ValueError, match="give all parameters to the constructor"):
+        opt.add_param_group({"params": [torch.zeros(2, requires_grad=True)]})

@@ -1,0 +1,38 @@
+"""Real nodes, one process each: what they compute, and what happens when one of them dies, fails or hangs."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from launch import HERE, launch
+
+WORKER = str(HERE / "behaviour_worker.py")
+
+
+@pytest.mark.parametrize(("kind", "n"), [("torch", 2), ("torch", 3), ("mpi", 2), ("mpi", 3)])
+def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int):
+    finished = launch(kind, n, WORKER, kind, "peaceful")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("kind", ["torch", "mpi"])
+@pytest.mark.parametrize("fault", ["dies", "raises"])
+def test_a_node_that_ends_ends_the_job_with_an_exit_code(kind: str, fault: str):
+    finished = launch(kind, 3, WORKER, kind, fault, timeout=90)
+    assert finished.returncode != 0
+    if fault == "raises":
+        assert "node 1 has a bug" in finished.stdout + finished.stderr
+
+
+@pytest.mark.parametrize("kind", ["torch", "mpi"])
+def test_a_node_that_hangs_is_named_by_its_neighbours_and_the_job_ends(kind: str):
+    began = time.monotonic()
+    finished = launch(kind, 3, WORKER, kind, "hangs", timeout=90)
+    assert finished.returncode != 0
+    says = re.findall(r"node (\d) waited .*? says: .* its neighbour, node (\d),", finished.stdout)
+    assert says, finished.stdout + finished.stderr
+    assert {neighbour for _, neighbour in says} == {"1"}
+    assert time.monotonic() - began < 80  # it ended by itself, not by our timeout
