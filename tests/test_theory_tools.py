@@ -166,8 +166,9 @@ def test_logistic_constants_are_upper_bounds_of_the_curvature():
 
 def test_models_get_local_constants_and_say_so():
     samples, shards = data.synthetic.classification([20, 30, 10, 25, 15, 20], 4, classes=3, seed=1, dtype=F64)
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
     problem = Model(module, samples, shards, data.WithReplacement(0.5), strategy="loop")
     found = estimate(problem, W6, draws=8)
     x = problem.start(0)

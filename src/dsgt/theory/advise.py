@@ -69,6 +69,7 @@ def advise(
     best, why = tuned_for_noise(e, rounds)
     lr = min(limit, best)
     c = e.constants
+    proven = min(c.largest_step, e.growing.largest_step)
     reasons = [
         f"quadratics are stable on this network for lr L < {stable.high:.3g} ({how}); batches show curvature up to "
         f"{e.L_batch:.3g}, and a margin of {MARGIN:g} leaves lr <= {limit:.3g}",
@@ -77,10 +78,10 @@ def advise(
     if e.sigma2.value > 0:
         K = independence_rounds(c)
         reasons.append(
-            f"Theorem 1 allows lr <= {c.largest_step:.3g} and calls the network harmless from {K:.2g} rounds on; both "
+            f"Theorem 1 allows lr <= {proven:.3g} and calls the network harmless from {K:.2g} rounds on; both "
             "are worst cases over all problems, usually 100 to 10,000 times too careful"
         )
-    return Advice(lr, c.largest_step, limit, _risk(e, method, stable, lr, limit, c.largest_step), tuple(reasons))
+    return Advice(lr, proven, limit, _risk(e, method, stable, lr, limit, proven), tuple(reasons))
 
 
 def stable_window(method: Method, network: Network) -> tuple[Window, str]:

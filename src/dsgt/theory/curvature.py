@@ -5,6 +5,7 @@ All in the package's units: L_i belongs to F_i = (n N_i / N) (mean loss of node 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -16,6 +17,8 @@ from dsgt.problems.logistic import Logistic
 
 Field = Callable[[Tensor], Tensor]
 """Stacked models (n, m) -> stacked gradients (n, m)."""
+FEWEST, MOST = 16, 64
+"""How many rounds are looked at for the curvature of batches."""
 
 
 def closed_form(problem: Problem) -> tuple[Tensor, float, float] | None:
@@ -35,31 +38,47 @@ def power_iteration(gradient: Field, x: Tensor, *, steps: int = 30, seed: int = 
     """The largest |eigenvalue| of every node's Hessian at its row of x, (n,), from differences of gradients.
 
     Approached from below: a spectrum without a gap may read a few percent low after 30 steps. Works for any gradient,
-    also where autograd cannot see it; two gradients per step.
+    also where autograd cannot see it, for one gradient per step.
     """
     generator = torch.Generator().manual_seed(seed)
     v = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
     v = v / v.norm(dim=-1, keepdim=True)
-    # the cube root balances rounding, eps/h, against curvature of the gradient, h^2
-    h = torch.finfo(x.dtype).eps ** (1 / 3) * (1 + x.norm(dim=-1, keepdim=True))
+    # the square root balances rounding, eps/h, against how the Hessian changes, h
+    h = torch.finfo(x.dtype).eps ** 0.5 * (1 + x.norm(dim=-1, keepdim=True))
+    g = gradient(x).clone()
     size = torch.zeros(len(x), dtype=torch.float64)
     for _ in range(steps):
-        Hv = (gradient(x + h * v) - gradient(x - h * v)) / (2 * h)
+        Hv = (gradient(x + h * v) - g) / h
         norm = Hv.norm(dim=-1, keepdim=True)
         size = norm[:, 0].double().cpu()
         v = torch.where(norm > 0, Hv / norm.clamp_min(torch.finfo(x.dtype).tiny), v)
     return size
 
 
-def batch_curvature(problem: Problem, x: Tensor, *, draws: int, seed: int, steps: int = 12) -> float:
-    """The largest curvature that a node's *mini-batch* loss shows in some sampled rounds.
+def expected_smoothness(problem: LeastSquares) -> float:
+    """max_i of w_i ((1 - 1/b_i) lambda_max(A_i'A_i)/N_i + max_u |a_u|^2 / b_i) + l2, with w_i = n N_i/N.
+
+    E[H_b^2] <= (this) E[H_b] for the Hessian H_b of a batch drawn with replacement, so 2 / this is where SGD stays
+    bounded in mean square (Gower et al., SGD: general analysis and improved rates, 2019). Exact gradients: max L_i.
+    """
+    shares = []
+    for i, shard in enumerate(problem.shards):
+        A, b = problem.rows[shard].double(), float(problem.batch[i])
+        b = float("inf") if problem.sampling.constant else b
+        whole = torch.linalg.matrix_norm(A, 2).square() / len(A)
+        shares.append(float(problem.weights[i]) * float((1 - 1 / b) * whole + A.square().sum(dim=1).max() / b))
+    return max(shares) + problem.l2
+
+
+def batch_curvature(problem: Problem, x: Tensor, *, seed: int) -> float:
+    """The largest curvature that a node's *mini-batch* loss shows in some sampled rounds, about three epochs of them.
 
     A step that suits the whole shard may be too long for a small batch that happens to hold long feature vectors.
     """
     oracle = problem.oracle(seed)
-    first, rounds = oracle(x, 0), range(draws)
-    if torch.equal(first, oracle(x, 1)):
-        rounds = range(1)  # every round draws the same
+    rounds, steps = range(min(MOST, max(FEWEST, math.ceil(3 / problem.epochs_per_round)))), 8
+    if torch.equal(oracle(x, 0).clone(), oracle(x, 1)):
+        rounds, steps = range(1), 30  # every round draws the same
 
     def at(k: int) -> Field:
         return lambda z: oracle(z, k)

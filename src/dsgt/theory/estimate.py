@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from dsgt.core import Needs, Network
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
+from dsgt.problems.least_squares import LeastSquares
 from dsgt.run import as_network
 from dsgt.theory.constants import Constants
-from dsgt.theory.curvature import batch_curvature, closed_form, power_iteration
-from dsgt.topologies.matrix import MatrixLike, to_dense
+from dsgt.theory.curvature import batch_curvature, closed_form, expected_smoothness, power_iteration
+from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
+from dsgt.topologies.spectrum import rho
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Estimate:
     L_F: float
     """Lipschitz constant of the gradient of the mean loss F."""
     L_batch: float
-    """The largest curvature of a node's mini-batch loss at the start and 20 gradient steps later: what a run meets.
+    """The curvature of a node's mini-batch loss that a run meets: the expected smoothness of least squares, else the
+    largest value seen at the start and 20 gradient steps later.
 
     Below max L_i where the closed form is a worst case that training does not visit (softmax at equal scores), above it
     where small batches are more curved than their shard."""
@@ -71,6 +73,12 @@ class Estimate:
     @property
     def L(self) -> float:
         return float(self.L_i.max())
+
+    @property
+    def growing(self) -> Constants:
+        """For the theorems where the variance grows with the gradient, as in least squares: sigma^2 of the reference
+        point and the fitted lambda."""
+        return replace(self.constants, sigma2=self.sigma2_end.value, lam=self.lam)
 
     @property
     def constants(self) -> Constants:
@@ -102,7 +110,7 @@ def estimate(
     the optimum is not known; ``draws`` rounds are sampled for the variances.
     """
     network = as_network(network)
-    rho, about_rho = mixing_rate(network)
+    mixing, about_rho = mixing_rate(network)
     if problem.nodes != network.nodes:
         raise ValueError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition it again")
     if draws < 2:
@@ -128,9 +136,10 @@ def estimate(
 
     optimum = problem.optimum
     later = _descend(problem, X.mean(dim=0), L_F)
-    curved = [
-        batch_curvature(problem, Z, draws=min(draws, 32), seed=seed) for Z in (X, later.expand_as(X).contiguous())
-    ]
+    if isinstance(problem, LeastSquares):
+        curved = expected_smoothness(problem)
+    else:
+        curved = max(batch_curvature(problem, Z, seed=seed) for Z in (X, later.expand_as(X).contiguous()))
     reference = later if optimum is None else optimum
     at_start = _spread(problem, X, gradients(X), seed, draws)
     there = reference.expand_as(X).contiguous()
@@ -155,10 +164,10 @@ def estimate(
     G = gradients(there).double()
     return Estimate(
         n=problem.nodes,
-        rho=rho,
+        rho=mixing,
         L_i=L_i,
         L_F=L_F,
-        L_batch=max(curved),
+        L_batch=curved,
         mu=mu,
         sigma2=worst.total,
         sigma2_i=worst.per_node,
@@ -176,16 +185,15 @@ def estimate(
 def mixing_rate(network: Network) -> tuple[float, list[str]]:
     """rho, and what is assumed about it. Refuses weights that are not doubly stochastic or do not mix."""
     check("the theory of DSGT", Needs(), network.matrices)
-    matrices = [to_dense(W) for W in network.matrices]
-    n, period = len(matrices[0]), len(matrices)
-    product = matrices[0]
-    for W in matrices[1:]:
+    period = len(network.matrices)
+    product = network.matrices[0]
+    for W in network.matrices[1:]:
         product = W @ product
-    rho = float(np.linalg.norm(product - 1 / n, 2))
-    rho = 0.0 if rho < 1e-12 else rho  # averaging weights, up to rounding
+    factor = rho(product)
+    factor = 0.0 if factor < 1e-12 else factor  # averaging weights, up to rounding
     if period == 1:
-        return rho, []
-    slow = max(rho ** (1 / period), 1 - 1 / period)
+        return factor, []
+    slow = max(factor ** (1 / period), 1 - 1 / period)
     return slow, [f"the theorems are about one W: rho is the mean factor per round over a period of {period} rounds"]
 
 

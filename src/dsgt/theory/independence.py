@@ -19,6 +19,7 @@ from dsgt.core import Matrix
 from dsgt.theory.bounds import Steps, diminishing, theorem_1
 from dsgt.theory.constants import Constants
 from dsgt.topologies.matrix import to_dense
+from dsgt.topologies.spectrum import is_symmetric
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,9 @@ def typical_ratio(W: Matrix, lr_L: float) -> float:
 
     For small c it grows like c/(1 - rho), where Theorem 1 has c/(1 - rho)^3. Infinite where DSGT is unstable.
     """
-    dense = to_dense(W)
-    if abs(dense - dense.T).max() > 1e-9:
+    if not is_symmetric(W):
         raise ValueError("typical_ratio needs a symmetric W; for a directed network use independence(), the worst case")
-    c, w = lr_L, np.linalg.eigvalsh(dense)[:-1]
+    c, w = lr_L, np.linalg.eigvalsh(to_dense(W))[:-1]
     first, second = 1 - w**2 + c * w, (1 + w) ** 2 - 2 * c * w
     if not 0 < c < 2 or (first <= 0).any() or (second <= 0).any():
         return math.inf

@@ -19,6 +19,7 @@ import numpy as np
 from dsgt import algorithms
 from dsgt.core import Algorithm, Matrix
 from dsgt.topologies.matrix import to_dense
+from dsgt.topologies.spectrum import is_symmetric, smallest_eigenvalue
 
 Method: TypeAlias = type[Algorithm[Any]]
 Eigenvalues: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -69,10 +70,9 @@ def window(method: Method, W: Matrix) -> Window:
     """The stable range of lr c. Closed form for a symmetric W; else found to 4 digits from the eigenvalues of W."""
     if method not in POLYNOMIALS:
         raise ValueError(f"no stability limit is known for {method.__name__}; add its polynomial to theory.stability")
-    dense = to_dense(W)
-    if abs(dense - dense.T).max() > 1e-9:
-        return Window(0.0, _first_crossing(POLYNOMIALS[method], np.linalg.eigvals(dense)))
-    w = float(np.linalg.eigvalsh(dense)[0]) if len(dense) > 1 else 1.0
+    if not is_symmetric(W):
+        return Window(0.0, _first_crossing(POLYNOMIALS[method], np.linalg.eigvals(to_dense(W))))
+    w = smallest_eigenvalue(W) if W.shape[0] > 1 else 1.0
     low = max(0.0, (3 * abs(w) - 1) / (2 * abs(w))) if method is algorithms.D2 and w < 0 else 0.0
     return Window(low, _HIGHEST[method](w))
 
