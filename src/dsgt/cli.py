@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from dsgt.commands import network
+from dsgt.commands import network, plan
 
 app = typer.Typer(help="Peer-to-peer training in PyTorch.", no_args_is_help=True)
 app.add_typer(network.app, name="network")
+app.command()(plan.plan)

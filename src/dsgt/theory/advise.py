@@ -15,9 +15,13 @@ from dsgt.problems.base import Problem
 from dsgt.run import as_network
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.estimate import Estimate, estimate
+from dsgt.theory.independence import typical_ratio
 from dsgt.theory.measured import measured_limit
 from dsgt.theory.stability import Method, Window, window
 from dsgt.topologies.matrix import MatrixLike
+from dsgt.topologies.spectrum import is_symmetric
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MARGIN = 0.8
 """Of the limit for equal quadratics; unequal curvatures lowered it to 0.91 of that at worst (docs/theory.md)."""
@@ -65,21 +69,21 @@ def advise(
         raise ValueError(
             f"{method.__name__} is stable on this network for no learning rate; use DSGT, or weights (I + W)/2"
         )
-    limit = MARGIN * stable.high / e.L_batch
-    best, why = tuned_for_noise(e, rounds)
-    lr = min(limit, best)
+    L, about = effective_curvature(e, network, stable.high)
+    limit = MARGIN * stable.high / L
+    lr, why = tuned_for_noise(e, rounds, limit)
     c = e.constants
-    proven = min(c.largest_step, e.growing.largest_step)
+    proven = (c if e.bounded else e.growing).largest_step
     reasons = [
-        f"quadratics are stable on this network for lr L < {stable.high:.3g} ({how}); batches show curvature up to "
-        f"{e.L_batch:.3g}, and a margin of {MARGIN:g} leaves lr <= {limit:.3g}",
+        f"equal quadratics are stable on this network for lr L < {stable.high:.3g} ({how})",
+        f"{about}; a margin of {MARGIN:g} leaves lr <= {limit:.3g}",
         why,
     ]
     if e.sigma2.value > 0:
         K = independence_rounds(c)
         reasons.append(
-            f"Theorem 1 allows lr <= {proven:.3g} and calls the network harmless from {K:.2g} rounds on; both "
-            "are worst cases over all problems, usually 100 to 10,000 times too careful"
+            f"Theorem 1 proves lr <= {proven:.3g}, and Corollary 2 calls the network harmless from {K:.2g} rounds on; "
+            "both are worst cases over all problems with these constants"
         )
     return Advice(lr, proven, limit, _risk(e, method, stable, lr, limit, proven), tuple(reasons))
 
@@ -95,24 +99,53 @@ def stable_window(method: Method, network: Network) -> tuple[Window, str]:
     return Window(0.0, measured_limit(algorithm, Cycle(list(matrices)))), f"measured on {n} equal quadratics"
 
 
-def tuned_for_noise(e: Estimate, rounds: int) -> tuple[float, str]:
-    """The lr that minimises (what is left of the start) + (what the noise keeps up) after K rounds; inf without noise.
+def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[float, str]:
+    """L + share * L_noise: a node's curvature, and the part of its batches' noise that averaging leaves to it.
 
-    With t = lr K: convex, min(|x1 - x*|^2 / 2t, gap exp(-2 mu t)) + lr s/4, where s is the variance of the mean
-    gradient at the end (lr s / 4 is its stationary excess loss on quadratics); otherwise gap / t + lr L s / 2, the mean
-    squared gradient of centralized SGD, whose minimum is sqrt(2 gap / (L s K)).
+    A node's model carries its own noise with variance (1 + typical_ratio)/n, against 1 for a node alone.
+    """
+    if e.rho == 0:
+        L = e.L_F_met + e.L_noise / e.n
+        return L, f"with averaging weights this is centralized SGD: curvature {L:.3g} of the mean loss"
+    share = 1.0
+    if len(network.matrices) == 1 and is_symmetric(network.matrices[0]):
+        c = MARGIN * high * e.L_met / (e.L_met + e.L_noise)
+        share = min(1.0, (1 + typical_ratio(network.matrices[0], c)) / e.n)
+    L = e.L_met + share * e.L_noise
+    return L, (
+        f"the most curved node has L = {e.L_met:.3g}, and small batches add {share * e.L_noise:.3g} "
+        f"({share:.2g} of a node's own noise stays with it)"
+    )
+
+
+def tuned_for_noise(e: Estimate, rounds: int, limit: float) -> tuple[float, str]:
+    """The lr up to ``limit`` that minimises (what is left of the start) + (what the noise keeps up) after K rounds.
+
+    What is left after t = lr K is measured along gradient descent, and beyond its end continued as a power of t, never
+    above |x1 - x*|^2 / 2t nor gap exp(-2 mu t). What the noise keeps up is the stationary excess loss of SGD on
+    quadratics, lr s / 4 with s the variance of the mean gradient at the end, and more where lr nears the edge of
+    stability: 1 / (1 - lr/edge) times.
     """
     s = e.sigma2_end.value / e.n**2
     if s == 0 or e.gap == 0:
-        return math.inf, "the gradients carry no noise, so only stability limits lr"
-    if e.distance2 is None:
-        lr = math.sqrt(2 * e.gap / (e.L_F * s * rounds))
-        return lr, f"noise against progress over {rounds} rounds: sqrt(2 gap / (L s K)) = {lr:.3g}, s = {s:.3g}"
-    grid = np.geomspace(1e-8, 1e3, 2000) / e.L_F
-    t = grid * rounds
-    left = np.minimum(e.distance2 / (2 * t), e.gap * np.exp(-2 * e.mu * t))
-    lr = float(grid[np.argmin(left + grid * s / 4)])
-    return lr, f"noise (variance {s:.3g} of the mean gradient) against progress over {rounds} rounds: lr = {lr:.3g}"
+        return limit, "the gradients carry no noise, so only stability limits lr"
+    grid = limit * np.geomspace(1e-6, 1, 1000)
+    edge = limit / MARGIN
+    lr = float(grid[np.argmin(remaining(e, grid * rounds) + grid * s / 4 / (1 - grid / edge))])
+    best = "stability, not noise, limits lr" if lr > 0.999 * limit else f"best at lr = {lr:.3g}"
+    return lr, f"progress over {rounds} rounds against noise (variance {s:.3g} of the mean gradient): {best}"
+
+
+def remaining(e: Estimate, t: Array) -> Array:
+    """F - F* after gradient descent for a time t, as far as the measured points tell."""
+    times, excess = (v.numpy() for v in e.progress.T)
+    end, middle = len(times) - 1, len(times) // 2
+    left: Array = np.interp(t, times, excess)
+    if 0 < excess[end] < excess[middle]:
+        power = math.log(excess[middle] / excess[end]) / math.log(times[end] / times[middle])
+        left = np.where(t > times[end], excess[end] * (np.maximum(t, times[end]) / times[end]) ** -power, left)
+    left = np.minimum(left, e.gap * np.exp(-2 * e.mu * t))
+    return left if e.distance2 is None else np.minimum(left, e.distance2 / (2 * t))
 
 
 def _risk(e: Estimate, method: Method, stable: Window, lr: float, limit: float, proven: float) -> str:

@@ -19,6 +19,8 @@ Field = Callable[[Tensor], Tensor]
 """Stacked models (n, m) -> stacked gradients (n, m)."""
 FEWEST, MOST = 16, 64
 """How many rounds are looked at for the curvature of batches."""
+LARGE = 400
+"""Beyond this many features the noise of least squares is bounded, not computed."""
 
 
 def closed_form(problem: Problem) -> tuple[Tensor, float, float] | None:
@@ -55,32 +57,54 @@ def power_iteration(gradient: Field, x: Tensor, *, steps: int = 30, seed: int = 
     return size
 
 
-def expected_smoothness(problem: LeastSquares) -> float:
-    """max_i of w_i ((1 - 1/b_i) lambda_max(A_i'A_i)/N_i + max_u |a_u|^2 / b_i) + l2, with w_i = n N_i/N.
+def batch_noise(problem: LeastSquares) -> float:
+    """How much of a node's curvature is noise: max_i of lambda_max(H_i^-1/2 Var[H_b] H_i^-1/2).
 
-    E[H_b^2] <= (this) E[H_b] for the Hessian H_b of a batch drawn with replacement, so 2 / this is where SGD stays
-    bounded in mean square (Gower et al., SGD: general analysis and improved rates, 2019). Exact gradients: max L_i.
+    SGD on batches with Hessians H_b stays bounded in mean square iff lr E[H_b^2] < 2 E[H_b]: the noise acts like this
+    much additional curvature. With replacement Var[H_b] = (w_i^2 / b_i) (E[|a|^2 a a'] - E[a a']^2), w_i = n N_i/N.
     """
-    shares = []
+    if problem.sampling.constant:
+        return 0.0
+    worst = 0.0
     for i, shard in enumerate(problem.shards):
-        A, b = problem.rows[shard].double(), float(problem.batch[i])
-        b = float("inf") if problem.sampling.constant else b
-        whole = torch.linalg.matrix_norm(A, 2).square() / len(A)
-        shares.append(float(problem.weights[i]) * float((1 - 1 / b) * whole + A.square().sum(dim=1).max() / b))
-    return max(shares) + problem.l2
+        A, w, b = problem.rows[shard].double(), float(problem.weights[i]), float(problem.batch[i])
+        long = A.square().sum(dim=1)
+        if A.shape[1] > LARGE:
+            worst = max(worst, w / b * float(long.max()))  # an upper bound
+            continue
+        values, vectors = torch.linalg.eigh(A.mT @ A / len(A))
+        kept = values > 1e-12 * values[-1]
+        half = vectors[:, kept] / values[kept].sqrt()
+        spread = (A.mT * long) @ A / len(A) - (A.mT @ A / len(A)).matrix_power(2)
+        worst = max(worst, w / b * float(torch.linalg.eigvalsh(half.mT @ spread @ half)[-1]))
+    return worst
 
 
-def batch_curvature(problem: Problem, x: Tensor, *, seed: int) -> float:
-    """The largest curvature that a node's *mini-batch* loss shows in some sampled rounds, about three epochs of them.
+def curvature_of_mean(gradients: Field, X: Tensor) -> float:
+    """The largest |eigenvalue| of the Hessian of F = mean of the F_i, at the mean of these models."""
 
-    A step that suits the whole shard may be too long for a small batch that happens to hold long feature vectors.
+    def mean(Z: Tensor) -> Tensor:
+        return gradients(Z.expand_as(X).contiguous()).mean(dim=0, keepdim=True)
+
+    return float(power_iteration(mean, X.mean(dim=0, keepdim=True))[0])
+
+
+def curvatures_met(problem: Problem, full: Field, X: Tensor, *, seed: int) -> tuple[float, float, float]:
+    """At these models: the largest node's curvature, that of F, and how much of a node's curvature is noise.
+
+    The noise is E|H_b|^2 / |H_i| - |H_i| over about three epochs of rounds, the same quantity as ``batch_noise`` with
+    norms in place of matrices.
     """
+    L_i = power_iteration(full, X)
+    L_F = curvature_of_mean(full, X)
     oracle = problem.oracle(seed)
-    rounds, steps = range(min(MOST, max(FEWEST, math.ceil(3 / problem.epochs_per_round)))), 8
-    if torch.equal(oracle(x, 0).clone(), oracle(x, 1)):
-        rounds, steps = range(1), 30  # every round draws the same
+    if torch.equal(oracle(X, 0).clone(), oracle(X, 1)):
+        return float(L_i.max()), L_F, 0.0  # every round draws the same
 
     def at(k: int) -> Field:
-        return lambda z: oracle(z, k)
+        return lambda Z: oracle(Z, k)
 
-    return max(float(power_iteration(at(k), x, steps=steps, seed=k).max()) for k in rounds)
+    rounds = min(MOST, max(FEWEST, math.ceil(3 / problem.epochs_per_round)))
+    squares = torch.stack([power_iteration(at(k), X, steps=8, seed=k).square() for k in range(rounds)])
+    noise = squares.mean(dim=0) / L_i.clamp_min(1e-300) - L_i
+    return float(L_i.max()), L_F, max(0.0, float(noise.max()))

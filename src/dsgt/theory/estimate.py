@@ -13,12 +13,16 @@ from dsgt.core import Needs, Network
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.least_squares import LeastSquares
+from dsgt.problems.logistic import Logistic
 from dsgt.run import as_network
 from dsgt.theory.constants import Constants
-from dsgt.theory.curvature import batch_curvature, closed_form, expected_smoothness, power_iteration
+from dsgt.theory.curvature import batch_noise, closed_form, curvature_of_mean, curvatures_met, power_iteration
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 from dsgt.topologies.spectrum import rho
+
+LARGE = 10**8
+"""Samples times parameters up to which exact gradients are affordable; beyond, means of a few mini-batches serve."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,13 @@ class Estimate:
     """Lipschitz constants of the nodes' own gradients, (n,)."""
     L_F: float
     """Lipschitz constant of the gradient of the mean loss F."""
-    L_batch: float
-    """The curvature of a node's mini-batch loss that a run meets: the expected smoothness of least squares, else the
-    largest value seen at the start and 20 gradient steps later.
-
-    Below max L_i where the closed form is a worst case that training does not visit (softmax at equal scores), above it
-    where small batches are more curved than their shard."""
+    L_met: float
+    """The largest curvature of a node's loss that a run meets: max L_i for least squares; elsewhere seen at the start
+    and after some descent, below max L_i where that is a worst case which training does not visit (softmax)."""
+    L_F_met: float
+    """The same for F."""
+    L_noise: float
+    """What mini-batches add to a node's curvature, in mean square (theory.curvature.batch_noise)."""
     mu: float
     """Strong convexity of F, or a lower bound of it; 0 where it is not known."""
     sigma2: Sampled
@@ -57,6 +62,8 @@ class Estimate:
     """sigma_i^2 of every node at that point, (n,)."""
     sigma2_end: Sampled
     """The same sum at the reference point: the noise that is left at the end."""
+    bounded: bool
+    """Whether the variance is bounded wherever the run goes, so that lambda = 0 is right (logistic losses)."""
     lam: float
     """The smallest lambda that explains how the variance falls from the start to ``reference``."""
     zeta2: float
@@ -65,6 +72,8 @@ class Estimate:
     """F(x_1) - F*, or an upper bound of it."""
     distance2: float | None
     """|x_1 - x*|^2 where the optimum is known."""
+    progress: Tensor
+    """t and F(x(t)) - F* (or its bound) along gradient descent from the start, t = lr times steps; (11, 2)."""
     X1: float
     Y1: Sampled
     assumptions: tuple[str, ...]
@@ -118,7 +127,7 @@ def estimate(
     start = problem.start(seed) if x0 is None else x0
     X = start.expand(problem.nodes, -1).clone() if start.ndim == 1 else start
     notes = list(about_rho)
-    gradients, about = _mean_gradients(problem, seed, draws)
+    gradients, about = _mean_gradients(problem, X, seed, draws)
     notes += about
 
     known = closed_form(problem)
@@ -127,7 +136,7 @@ def estimate(
         notes.append("L_i and L hold everywhere: closed form")
     else:
         L_i = power_iteration(gradients, X)
-        L_F, mu = float(power_iteration(problem.gradient, X.mean(dim=0, keepdim=True))[0]), 0.0
+        L_F, mu = curvature_of_mean(gradients, X), 0.0
         notes.append("L_i and L are local: power iteration on the Hessian at the start; they may grow during training")
     if not float(L_i.max()) > 0:
         raise ValueError(
@@ -135,20 +144,24 @@ def estimate(
         )
 
     optimum = problem.optimum
-    later = _descend(problem, X.mean(dim=0), L_F)
+    later, progress = _descend(problem, gradients, X, L_F if known is None else curvature_of_mean(gradients, X))
     if isinstance(problem, LeastSquares):
-        curved = expected_smoothness(problem)
+        met = (float(L_i.max()), L_F, batch_noise(problem))
     else:
-        curved = max(batch_curvature(problem, Z, seed=seed) for Z in (X, later.expand_as(X).contiguous()))
-    reference = later if optimum is None else optimum
+        both = [curvatures_met(problem, gradients, Z, seed=seed) for Z in (X, later)]
+        met = (max(b[0] for b in both), max(b[1] for b in both), max(b[2] for b in both))
+    reference = later[0] if optimum is None else optimum
     at_start = _spread(problem, X, gradients(X), seed, draws)
     there = reference.expand_as(X).contiguous()
     at_reference = _spread(problem, there, gradients(there), seed, draws)
     worst = at_start if at_start.total.value >= at_reference.total.value else at_reference
-    where = "the optimum" if optimum is not None else "a point 20 gradient steps further"
-    notes.append(f"sigma^2 is the larger one of the start and {where}, from {draws} rounds; lambda = 0")
+    where = "the optimum" if optimum is not None else "the end of a short descent"
+    bounded = isinstance(problem, Logistic)
+    why = "logistic gradients are bounded" if bounded else "if the variance grows no further; `growing` fits lambda"
+    notes.append(f"sigma^2 is the larger one of the start and {where}, from {draws} rounds; lambda = 0: {why}")
 
-    g1 = problem.nodes * float(problem.gradient(X.mean(dim=0)).double().norm())  # grad f = n grad F
+    common = X.mean(dim=0).expand_as(X).contiguous()
+    g1 = float(gradients(common).double().sum(dim=0).norm())  # grad f = n grad F
     excess = float((at_start.per_node - at_reference.per_node).max())
     lam = math.sqrt(max(0.0, excess)) / g1 if g1 > 0 else 0.0
     value = float(problem.loss(X.mean(dim=0)).double())
@@ -167,15 +180,19 @@ def estimate(
         rho=mixing,
         L_i=L_i,
         L_F=L_F,
-        L_batch=curved,
+        L_met=met[0],
+        L_F_met=met[1],
+        L_noise=met[2],
         mu=mu,
         sigma2=worst.total,
         sigma2_i=worst.per_node,
         sigma2_end=at_reference.total,
+        bounded=bounded,
         lam=lam,
         zeta2=float((G - G.mean(dim=0)).square().sum()) / problem.nodes,
         gap=gap,
         distance2=None if optimum is None else float((X.mean(dim=0) - optimum).double().square().sum()),
+        progress=torch.stack([progress[0], (progress[1] - value + gap).clamp_min(0.0)], dim=1),
         X1=float((X - X.mean(dim=0)).double().square().sum()),
         Y1=at_start.disagreement,
         assumptions=tuple(notes),
@@ -221,20 +238,36 @@ def _interval(values: Tensor) -> Sampled:
     return Sampled(mean, max(0.0, mean - half), mean + half)
 
 
-def _mean_gradients(problem: Problem, seed: int, draws: int) -> tuple[Callable[[Tensor], Tensor], list[str]]:
+def _mean_gradients(
+    problem: Problem, start: Tensor, seed: int, draws: int
+) -> tuple[Callable[[Tensor], Tensor], list[str]]:
     """Every node's gradient without noise: from all samples where the problem has samples, else a mean of draws."""
-    if isinstance(problem, EmpiricalRisk):
+    if isinstance(problem, EmpiricalRisk) and problem.samples * problem.dim <= LARGE:
         full = problem.full().oracle(seed)
         return (lambda X: full(X, 0)), []
     oracle = problem.oracle(seed + 1)  # other draws than those whose spread is measured
+    few = min(draws, 4)
 
     def mean(X: Tensor) -> Tensor:
-        return torch.stack([oracle(X, k) for k in range(draws)]).mean(dim=0)
+        return torch.stack([oracle(X, k) for k in range(few)]).mean(dim=0)
 
-    return mean, [f"the nodes' mean gradients are means of {draws} draws, which adds 1/{draws} to every variance"]
+    if torch.equal(oracle(start, 0).clone(), oracle(start, 1)):
+        return (lambda X: oracle(X, 0)), []
+    return mean, [
+        f"mean gradients are means of {few} draws: variances are 1/{few} too large and L that of {few} batches"
+    ]
 
 
-def _descend(problem: Problem, x: Tensor, L: float, steps: int = 20) -> Tensor:
-    for _ in range(steps):
-        x = x - problem.gradient(x) / L if L > 0 else x
-    return x
+def _descend(
+    problem: Problem, gradients: Callable[[Tensor], Tensor], X: Tensor, L: float
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """40 steps of gradient descent with lr = 1/(2 L), short enough to show a time scale: where it gets (every row the
+    same), and the loss F at every fourth step with its time t = lr times steps."""
+    X = X.mean(dim=0).expand_as(X).contiguous()
+    losses = [float(problem.loss(X[0]))]
+    lr = 0.5 / L if L > 0 else 0.0
+    for k in range(1, 41):
+        X = (X - lr * gradients(X).mean(dim=0)).contiguous()
+        if k % 4 == 0:
+            losses.append(float(problem.loss(X[0])))
+    return X, (4 * lr * torch.arange(11, dtype=torch.float64), torch.tensor(losses, dtype=torch.float64))
