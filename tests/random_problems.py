@@ -34,7 +34,7 @@ def random_problem(rng: np.random.Generator, n: int) -> LeastSquares | Logistic:
     features = samples.features * shape * per_sample
     if classes:
         return Logistic(
-            (features, samples.targets), shards, sampling, classes=classes, l2=float(rng.choice([1e-3, 1e-1]))
+            (features, samples.targets), shards, sampling, classes=classes, l2=float(rng.choice([1e-2, 1e-1]))
         )
     return LeastSquares((features, samples.targets), shards, sampling, l2=float(rng.choice([0.0, 1e-2])))
 

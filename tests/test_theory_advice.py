@@ -91,7 +91,7 @@ def test_advice_gives_both_limits_in_order_and_its_reasons():
     W = metropolis(dsgt.topologies.ring(4))
     found = advise(small(), W, 500)
     assert found.limit_theory < found.lr <= found.limit_practice
-    assert len(found.reasons) == 3
+    assert len(found.reasons) >= 3
     assert found.risk.split(":")[0] in ("low", "medium", "high")
     assert f"{found.lr:.3g}" in str(found)
 
@@ -104,7 +104,7 @@ def test_more_rounds_with_noise_mean_smaller_steps_and_without_noise_the_same():
 
 
 def test_d2_is_advised_against_where_its_window_excludes_flat_directions():
-    W = metropolis(dsgt.topologies.complete_bipartite(4))
+    W = 1.2 * metropolis(dsgt.topologies.ring(4)) - 0.2 * np.eye(4)  # smallest eigenvalue -0.6
     assert advise(small(), W, 100, method=dsgt.D2).risk.startswith("high")
     assert not advise(small(), lift(W, -1 / 3), 100, method=dsgt.D2).risk.startswith("high")
 

@@ -104,7 +104,7 @@ def show(plan: Plan, *, latency: float, bandwidth: float) -> None:
         say(
             f"What it costs at the advised learning rate: the nodes' models scatter around their mean with "
             f"{plan.extra_noise:.2g} times the variance that the noise gives the mean itself (exact for equal "
-            f"quadratics of curvature {e.L_F_met:.3g}). Average the models, or end with a smaller lr, where this is above 1."
+            f"quadratics of curvature {e.L_F_met:.3g}). Above 1, average the models, or end with a smaller lr."
         )
     elif e.sigma2.value > 0:
         say("W is not symmetric: only the worst case below is known about its noise.")

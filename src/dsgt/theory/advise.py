@@ -79,6 +79,11 @@ def advise(
         f"{about}; a margin of {MARGIN:g} leaves lr <= {limit:.3g}",
         why,
     ]
+    if method is DSGT and stable.high < 1.99 and all(is_symmetric(W) for W in network.matrices):
+        reasons.append(
+            f"a negative eigenvalue of W costs stability: topologies.lift(W, -0.41) would allow lr L < 2, "
+            f"{2 / stable.high:.2g} times as much, for slower mixing"
+        )
     if e.sigma2.value > 0:
         K = independence_rounds(c)
         reasons.append(

@@ -17,7 +17,7 @@ from dsgt.problems.logistic import Logistic
 
 Field = Callable[[Tensor], Tensor]
 """Stacked models (n, m) -> stacked gradients (n, m)."""
-FEWEST, MOST = 16, 64
+FEWEST, MOST = 16, 32
 """How many rounds are looked at for the curvature of batches."""
 LARGE = 400
 """Beyond this many features the noise of least squares is bounded, not computed."""
