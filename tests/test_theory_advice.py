@@ -33,12 +33,13 @@ def final_excess(problem, W, lr: float, rounds: int) -> float:
     return float(problem.loss(x).mean()) - lowest
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(st.integers(0, 2**30), st.integers(1, 12), st.sampled_from([30, 300]))
+@pytest.mark.parametrize("rounds", [10, 100, 1000])
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**30), n=st.integers(1, 12))
 def test_the_advised_learning_rate_never_diverges(seed: int, n: int, rounds: int):
     """Least squares and logistic; directed, almost periodic and slow networks; one sample per batch; any scale.
 
-    Run for 300 rounds also where 30 were asked for: a slow divergence would show. Noise may hold a start that was
+    Run for 200 rounds also where 10 were asked for: a slow divergence would show. Noise may hold a start that was
     near the optimum up to twice as far away."""
     rng = np.random.default_rng(seed)
     problem, W = random_problem(rng, n), random_network(rng, n)
@@ -46,7 +47,7 @@ def test_the_advised_learning_rate_never_diverges(seed: int, n: int, rounds: int
         return
     start = problem.start(0)
     before = float(problem.loss(start) - problem.loss(problem.optimum))
-    assert final_excess(problem, W, advise(problem, W, rounds).lr, 300) <= 2 * before + 1e-12
+    assert final_excess(problem, W, advise(problem, W, rounds).lr, 200) <= 2 * before + 1e-12
 
 
 def cost(problem, W, rounds: int) -> float:

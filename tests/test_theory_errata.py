@@ -14,14 +14,33 @@ from hypothesis import strategies as st
 from dsgt.data import Shards, WithoutReplacement, WithReplacement
 from dsgt.data.sampling import Bernoulli
 from dsgt.problems.least_squares import LeastSquares
-from dsgt.theory import Constants, corollary_2
+from dsgt.theory import Constants, corollary_2, paper_step
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.centralized import given_shards, given_union
+from dsgt.theory.independence import network_ratio
 from dsgt.topologies.spectrum import rho
 from dsgt.topologies.weights import metropolis
 
 R = np.linspace(0, 1, 200_001)[:-1]
 """rho on a fine grid."""
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0, 1.9])
+def test_e9_the_matrix_of_example_1_has_spectral_radius_at_least_1_for_every_step(gamma: float):
+    """So 'converges only if it is below 1' can never hold; one unit eigenvalue must be left out."""
+    W = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
+    H = np.block([[(2 - gamma) * W, -(1 - gamma) * W], [np.eye(3), np.zeros((3, 3))]])
+    assert pytest.approx(np.ones(6)) == H @ np.ones(6)
+
+
+def test_e27_assumption_a1_needs_eta_to_mean_the_same_in_all_units():
+    c = Constants(n=6, L=2.0, rho=0.7, sigma2=1.0, gap=3.0)
+    paper = c.in_paper_units(samples=600, batch=60)
+    lr = c.largest_step / 3
+    gamma = paper_step(lr, nodes=6, batch=60)
+    assert network_ratio(paper, gamma, 50) == pytest.approx(network_ratio(c, lr, 50))
+    printed = [k.n * k.L * k.rho**2 / (1 - k.rho) ** 3 * g for k, g in ((c, lr), (paper, gamma))]
+    assert printed[1] == pytest.approx(printed[0] / paper.eta)
 
 
 def test_e14_connected_and_doubly_stochastic_does_not_imply_rho_below_1():
