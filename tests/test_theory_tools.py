@@ -148,6 +148,15 @@ def test_the_variances_are_those_of_sampling_with_replacement():
     assert found.gap == pytest.approx(float(problem.loss(x) - problem.loss(problem.optimum)))
 
 
+def test_the_variance_of_one_sample_of_the_union_is_within_and_between_the_shards():
+    problem = squares([20, 40, 10, 30, 16, 24], data.WithReplacement(0.2))
+    A, t, x = problem.rows, problem.data.targets, problem.optimum
+    r = A * (A @ x - t)[:, None]
+    expected = float((r - r.mean(dim=0)).square().sum(dim=1).mean())
+    assert estimate(problem, W6, draws=400).sigma2_sample == pytest.approx(expected, rel=0.1)  # 400 draws
+    assert estimate(problem.full(), W6).sigma2_sample is None
+
+
 def test_the_confidence_interval_narrows_with_the_square_root_of_the_draws():
     problem = squares([20] * 6, data.WithReplacement(0.2))
     few, many = (estimate(problem, W6, draws=d).sigma2 for d in (50, 800))
@@ -181,7 +190,7 @@ def test_models_get_local_constants_and_say_so():
     assert found.distance2 is None
     assert any("local" in a for a in found.assumptions)
     assert any("upper bound" in a for a in found.assumptions)
-    with pytest.raises(ValueError, match="never falls below"):
+    with pytest.raises(ValueError, match="F never falls below"):
         estimate(problem, W6, draws=8, lowest=100.0)
 
 

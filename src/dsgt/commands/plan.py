@@ -15,6 +15,7 @@ from dsgt import data, topologies
 from dsgt.core import Matrix
 from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
+from dsgt.theory.centralized import SMALLEST_BATCH, given_union
 from dsgt.theory.picture import draw_plan
 from dsgt.theory.plan import Plan
 from dsgt.theory.plan import plan as make_plan
@@ -94,9 +95,8 @@ def show(plan: Plan, *, latency: float, bandwidth: float) -> None:
     e, p = plan.estimate, plan.problem
     d = topologies.describe(plan.W)
     say = console.print
-    say(
-        f"\n[bold]{p.nodes} nodes, {p.samples} samples, {p.dim} parameters, {int(p.batch.sum())} samples a round[/bold]"
-    )
+    drawn = int(p.batch.sum())
+    say(f"\n[bold]{p.nodes} nodes, {p.samples} samples, {p.dim} parameters, {drawn} samples a round[/bold]")
 
     say("\n[bold]The network[/bold]")
     say(f"rho = {e.rho:.4g}: {d.rounds_to_halve:.3g} rounds halve a disagreement between the nodes.")
@@ -128,6 +128,15 @@ def show(plan: Plan, *, latency: float, bandwidth: float) -> None:
             f"Guaranteed by Corollary 2, for any smooth loss: from {plan.independent_worst:.2g} rounds on. After "
             f"{plan.rounds} rounds the network is {share:.0%} of the worst-case bound."
         )
+
+    if plan.centralized is not None:
+        say("\n[bold]Beside centralized SGD with the same batch and learning rate[/bold]")
+        say(f"The noise costs {plan.centralized.ratio:.2g} times as much ({plan.centralized.assumption}).")
+        if drawn > SMALLEST_BATCH:
+            factor = given_union(M=drawn)
+            say(f"For random equal shards the bound is at most {factor:.3g} times that of SGD with twice the noise.")
+        else:
+            say(f"No guarantee: the comparison needs more than {SMALLEST_BATCH} samples a round (E30).")
 
     say("\n[bold]Speedup over one node[/bold]")
     s = plan.speedup(latency=latency, bandwidth=bandwidth)

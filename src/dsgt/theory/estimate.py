@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from dsgt.core import Needs, Network
+from dsgt.data.sampling import WithReplacement
+from dsgt.networks.dense import Dense
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.least_squares import LeastSquares
 from dsgt.problems.logistic import Logistic
-from dsgt.run import as_network
+from dsgt.run import as_network, as_start
 from dsgt.theory.constants import Constants
 from dsgt.theory.curvature import batch_noise, closed_form, curvature_of_mean, curvatures_met, power_iteration
+from dsgt.theory.draws import Sampled, descend, mean_gradients, spread
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 from dsgt.topologies.spectrum import rho
-
-LARGE = 10**8
-"""Samples times parameters up to which exact gradients are affordable; beyond, means of a few mini-batches serve."""
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A number from random draws, with an interval that holds it in about 95 of 100 cases (normal approximation)."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g}" if self.low == self.high else f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+from dsgt.topologies.weights import averaging
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +50,9 @@ class Estimate:
     """sigma_i^2 of every node at that point, (n,)."""
     sigma2_end: Sampled
     """The same sum at the reference point: the noise that is left at the end."""
+    sigma2_sample: float | None
+    """The variance of one sample's gradient, drawn from all nodes' samples together, at the reference point; None where
+    it cannot be told from the draws (exact gradients, sampling without replacement)."""
     bounded: bool
     """Whether the variance is bounded wherever the run goes, so that lambda = 0 is right (logistic losses)."""
     lam: float
@@ -119,15 +110,14 @@ def estimate(
     the optimum is not known; ``draws`` rounds are sampled for the variances.
     """
     network = as_network(network)
-    mixing, about_rho = mixing_rate(network)
+    mixing, notes = mixing_rate(network)
     if problem.nodes != network.nodes:
         raise ValueError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition it again")
     if draws < 2:
         raise ValueError(f"draws is {draws}, but a variance needs at least 2")
-    start = problem.start(seed) if x0 is None else x0
-    X = start.expand(problem.nodes, -1).clone() if start.ndim == 1 else start
-    notes = list(about_rho)
-    gradients, about = _mean_gradients(problem, X, seed, draws)
+    X = as_start(problem.start(seed) if x0 is None else x0, Dense(averaging(problem.nodes)))
+    x1 = X.mean(dim=0)
+    gradients, about = mean_gradients(problem, X, seed, draws)
     notes += about
 
     known = closed_form(problem)
@@ -135,46 +125,32 @@ def estimate(
         L_i, L_F, mu = known
         notes.append("L_i and L hold everywhere: closed form")
     else:
-        L_i = power_iteration(gradients, X)
-        L_F, mu = curvature_of_mean(gradients, X), 0.0
+        L_i, L_F, mu = power_iteration(gradients, X), curvature_of_mean(gradients, X), 0.0
         notes.append("L_i and L are local: power iteration on the Hessian at the start; they may grow during training")
     if not float(L_i.max()) > 0:
-        raise ValueError(
-            "every gradient is constant at the start (L = 0): start elsewhere, or there is nothing to learn"
-        )
+        raise ValueError("every gradient is constant at the start (L = 0): start elsewhere, or nothing can be learnt")
 
-    optimum = problem.optimum
-    later, progress = _descend(problem, gradients, X, L_F if known is None else curvature_of_mean(gradients, X))
+    later, progress = descend(problem, gradients, X, L_F if known is None else curvature_of_mean(gradients, X))
     if isinstance(problem, LeastSquares):
         met = (float(L_i.max()), L_F, batch_noise(problem))
     else:
         both = [curvatures_met(problem, gradients, Z, seed=seed) for Z in (X, later)]
         met = (max(b[0] for b in both), max(b[1] for b in both), max(b[2] for b in both))
-    reference = later[0] if optimum is None else optimum
-    at_start = _spread(problem, X, gradients(X), seed, draws)
-    there = reference.expand_as(X).contiguous()
-    at_reference = _spread(problem, there, gradients(there), seed, draws)
-    worst = at_start if at_start.total.value >= at_reference.total.value else at_reference
-    where = "the optimum" if optimum is not None else "the end of a short descent"
-    bounded = isinstance(problem, Logistic)
+
+    optimum, bounded = problem.optimum, isinstance(problem, Logistic)
+    there = later if optimum is None else optimum.expand_as(X).contiguous()
+    G = gradients(there)
+    at_start, at_end = spread(problem, X, gradients(X), seed, draws), spread(problem, there, G, seed, draws)
+    worst = at_start if at_start.total.value >= at_end.total.value else at_end
+    where = "the end of a short descent" if optimum is None else "the optimum"
     why = "logistic gradients are bounded" if bounded else "if the variance grows no further; `growing` fits lambda"
     notes.append(f"sigma^2 is the larger one of the start and {where}, from {draws} rounds; lambda = 0: {why}")
-
-    common = X.mean(dim=0).expand_as(X).contiguous()
-    g1 = float(gradients(common).double().sum(dim=0).norm())  # grad f = n grad F
-    excess = float((at_start.per_node - at_reference.per_node).max())
-    lam = math.sqrt(max(0.0, excess)) / g1 if g1 > 0 else 0.0
-    value = float(problem.loss(X.mean(dim=0)).double())
-    if optimum is not None:
-        gap = max(0.0, value - float(problem.loss(optimum).double()))
-    else:
-        gap = value - lowest
+    gap = _gap(problem, x1, optimum, lowest)
+    if optimum is None:
         notes.append(f"F* >= {lowest:g} stands in for the unknown optimum, so F(x_1) - F* is an upper bound")
-        if gap < 0:
-            raise ValueError(
-                f"F(x_1) is {value:g}, below lowest = {lowest:g}: give a value that the loss never falls below"
-            )
-    G = gradients(there).double()
+
+    slope = float(gradients(x1.expand_as(X).contiguous()).double().sum(dim=0).norm())  # grad f = n grad F
+    excess = max(0.0, float((at_start.per_node - at_end.per_node).max()))
     return Estimate(
         n=problem.nodes,
         rho=mixing,
@@ -186,17 +162,41 @@ def estimate(
         mu=mu,
         sigma2=worst.total,
         sigma2_i=worst.per_node,
-        sigma2_end=at_reference.total,
+        sigma2_end=at_end.total,
+        sigma2_sample=_one_sample(problem, there[0], G, at_end.per_node),
         bounded=bounded,
-        lam=lam,
-        zeta2=float((G - G.mean(dim=0)).square().sum()) / problem.nodes,
+        lam=math.sqrt(excess) / slope if slope > 0 else 0.0,
+        zeta2=float((G - G.mean(dim=0)).double().square().sum()) / problem.nodes,
         gap=gap,
-        distance2=None if optimum is None else float((X.mean(dim=0) - optimum).double().square().sum()),
-        progress=torch.stack([progress[0], (progress[1] - value + gap).clamp_min(0.0)], dim=1),
-        X1=float((X - X.mean(dim=0)).double().square().sum()),
+        distance2=None if optimum is None else float((x1 - optimum).double().square().sum()),
+        progress=torch.stack([progress[0], (progress[1] - progress[1][0] + gap).clamp_min(0.0)], dim=1),
+        X1=float((X - x1).double().square().sum()),
         Y1=at_start.disagreement,
         assumptions=tuple(notes),
     )
+
+
+def _gap(problem: Problem, x1: Tensor, optimum: Tensor | None, lowest: float) -> float:
+    value = float(problem.loss(x1))
+    if optimum is not None:
+        return max(0.0, value - float(problem.loss(optimum)))
+    if value < lowest:
+        raise ValueError(f"F(x_1) = {value:g} is below lowest = {lowest:g}: give a value that F never falls below")
+    return value - lowest
+
+
+def _one_sample(problem: Problem, x: Tensor, G: Tensor, variances: Tensor) -> float | None:
+    """The variance of the gradient of one sample of the union: within the shards and between them.
+
+    Var[s_i] = w_i^2 (within_i) / b_i for sampling with replacement, w_i = n N_i/N; for other ways it is not told.
+    """
+    if not (isinstance(problem, EmpiricalRisk) and isinstance(problem.sampling, WithReplacement)):
+        return None
+    w, share = problem.weights.double(), problem.shards.sizes.double() / problem.samples
+    within = variances.to(w.device) * problem.batch.double() / w**2
+    means = (G.double() - problem.l2 * x.double()) / w[:, None]
+    between = (means - share @ means).square().sum(dim=1)
+    return float(share @ (within + between))
 
 
 def mixing_rate(network: Network) -> tuple[float, list[str]]:
@@ -212,62 +212,3 @@ def mixing_rate(network: Network) -> tuple[float, list[str]]:
         return factor, []
     slow = max(factor ** (1 / period), 1 - 1 / period)
     return slow, [f"the theorems are about one W: rho is the mean factor per round over a period of {period} rounds"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Spread:
-    total: Sampled
-    per_node: Tensor
-    disagreement: Sampled
-
-
-def _spread(problem: Problem, X: Tensor, mean: Tensor, seed: int, draws: int) -> _Spread:
-    """Var[s_i] around the mean gradients, and E||Y_1 - 1 ȳ_1'||^2 for Y_1 = S_1, over some rounds."""
-    oracle = problem.oracle(seed)
-    squares, apart = [], []
-    for k in range(draws):
-        s = oracle(X, k)
-        squares.append((s - mean).double().square().sum(dim=-1))
-        apart.append(float((s - s.mean(dim=0)).double().square().sum()))
-    all_ = torch.stack(squares)
-    return _Spread(_interval(all_.sum(dim=1)), all_.mean(dim=0), _interval(torch.tensor(apart, dtype=torch.float64)))
-
-
-def _interval(values: Tensor) -> Sampled:
-    mean, half = float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values))
-    return Sampled(mean, max(0.0, mean - half), mean + half)
-
-
-def _mean_gradients(
-    problem: Problem, start: Tensor, seed: int, draws: int
-) -> tuple[Callable[[Tensor], Tensor], list[str]]:
-    """Every node's gradient without noise: from all samples where the problem has samples, else a mean of draws."""
-    if isinstance(problem, EmpiricalRisk) and problem.samples * problem.dim <= LARGE:
-        full = problem.full().oracle(seed)
-        return (lambda X: full(X, 0)), []
-    oracle = problem.oracle(seed + 1)  # other draws than those whose spread is measured
-    few = min(draws, 4)
-
-    def mean(X: Tensor) -> Tensor:
-        return torch.stack([oracle(X, k) for k in range(few)]).mean(dim=0)
-
-    if torch.equal(oracle(start, 0).clone(), oracle(start, 1)):
-        return (lambda X: oracle(X, 0)), []
-    return mean, [
-        f"mean gradients are means of {few} draws: variances are 1/{few} too large and L that of {few} batches"
-    ]
-
-
-def _descend(
-    problem: Problem, gradients: Callable[[Tensor], Tensor], X: Tensor, L: float
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """40 steps of gradient descent with lr = 1/(2 L), short enough to show a time scale: where it gets (every row the
-    same), and the loss F at every fourth step with its time t = lr times steps."""
-    X = X.mean(dim=0).expand_as(X).contiguous()
-    losses = [float(problem.loss(X[0]))]
-    lr = 0.5 / L if L > 0 else 0.0
-    for k in range(1, 41):
-        X = (X - lr * gradients(X).mean(dim=0)).contiguous()
-        if k % 4 == 0:
-            losses.append(float(problem.loss(X[0])))
-    return X, (4 * lr * torch.arange(11, dtype=torch.float64), torch.tensor(losses, dtype=torch.float64))

@@ -15,6 +15,7 @@ from dsgt.problems.erm import EmpiricalRisk
 from dsgt.run import as_network
 from dsgt.theory.advise import MARGIN, Advice, advise, effective_curvature, stable_window
 from dsgt.theory.bounds import Bound, independence_rounds, theorem_1
+from dsgt.theory.centralized import Comparison, given_shards
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import typical_ratio, typical_rounds
 from dsgt.theory.speedup import Link, Speedup, speedup
@@ -89,6 +90,21 @@ class Plan:
             self.estimate.L_F,
             link=link,
             eta=p.epochs_per_round,
+        )
+
+    @cached_property
+    def centralized(self) -> Comparison | None:
+        """The noise of DSGT beside that of centralized SGD with the same batch; None where it cannot be told."""
+        e = self.estimate
+        if e.sigma2_sample is None:
+            return None
+        return given_shards(
+            n=e.n,
+            L=e.L,
+            L_c=e.L_F,
+            sigma2=e.sigma2_end.value,
+            sigma2_global=e.sigma2_sample,
+            M=int(self.problem.batch.sum()),
         )
 
     def methods(self) -> list[Fit]:
