@@ -166,6 +166,6 @@ def _risk(e: Estimate, method: Method, stable: Window, lr: float, limit: float, 
             "medium: L is local or the loss has no known optimum; curvature may grow during training, so watch the "
             "first rounds and halve lr if the loss rises"
         )
-    if lr > 0.99 * limit:
-        return "medium: at the practical limit, which is exact for equal quadratics and has held for unequal ones"
+    if lr > 0.7 * limit:
+        return "medium: near the practical limit, which is exact for equal quadratics and has held for unequal ones"
     return "low: well inside the practical limit, though above what Theorem 1 proves"

@@ -23,6 +23,9 @@ TERMS = {
     "initial": ("#777777", "--"),
 }
 
+PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+"""Behind words that cross a line."""
+
 
 def draw_plan(plan: Plan, path: str | Path | None = None) -> Figure:
     """Left: the terms of Theorem 1 against the rounds K. Right: when the network stops mattering, against rho."""
@@ -68,7 +71,7 @@ def _networks(axes: Axes, plan: Plan) -> None:
     for name, W in marks.items():
         x, y = 1 - topologies.rho(W), typical_rounds(c, W)
         axes.plot(x, y, "o", color="#1f4e8c", markersize=5)
-        axes.annotate(name, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=9)
+        axes.annotate(name, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=9, bbox=PAPER)
     axes.plot([], [], "o", color="#1f4e8c", label="equal quadratics, exact")
     if is_symmetric(plan.W) and plan.independent_from is not None and c.rho > 0:
         axes.plot(1 - c.rho, plan.independent_from, "*", color="#c0182b", markersize=14, label="this network")
