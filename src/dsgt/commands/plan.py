@@ -107,7 +107,7 @@ def show(plan: Plan, *, latency: float, bandwidth: float) -> None:
             f"quadratics of curvature {e.L_F_met:.3g}). Above 1, average the models, or end with a smaller lr."
         )
     elif e.sigma2.value > 0:
-        say("W is not symmetric: only the worst case below is known about its noise.")
+        say("W is not symmetric, or very large: only the worst case below is known about its noise.")
 
     say("\n[bold]The learning rate[/bold]")
     say(str(plan.advice), markup=False)

@@ -15,7 +15,7 @@ from dsgt.problems.base import Problem
 from dsgt.run import as_network
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.estimate import Estimate, estimate
-from dsgt.theory.independence import typical_ratio
+from dsgt.theory.independence import has_typical_ratio, typical_ratio
 from dsgt.theory.measured import measured_limit
 from dsgt.theory.stability import Method, Window, window
 from dsgt.topologies.matrix import MatrixLike
@@ -113,7 +113,7 @@ def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[flo
         L = e.L_F_met + e.L_noise / e.n
         return L, f"with averaging weights this is centralized SGD: curvature {L:.3g} of the mean loss"
     share = 1.0
-    if len(network.matrices) == 1 and is_symmetric(network.matrices[0]):
+    if len(network.matrices) == 1 and has_typical_ratio(network.matrices[0]):
         c = MARGIN * high * e.L_met / (e.L_met + e.L_noise)
         share = min(1.0, (1 + typical_ratio(network.matrices[0], c)) / e.n)
     L = e.L_met + share * e.L_noise

@@ -57,15 +57,20 @@ def interval(values: Tensor) -> Sampled:
     return Sampled(mean, max(0.0, mean - half), mean + half)
 
 
+def expensive(problem: Problem) -> bool:
+    """Whether exact gradients are too slow to take a hundred of them."""
+    return isinstance(problem, EmpiricalRisk) and problem.samples * problem.dim > LARGE
+
+
 def mean_gradients(
     problem: Problem, start: Tensor, seed: int, draws: int
 ) -> tuple[Callable[[Tensor], Tensor], list[str]]:
     """Every node's gradient without noise: from all samples where the problem has samples, else a mean of draws."""
-    if isinstance(problem, EmpiricalRisk) and problem.samples * problem.dim <= LARGE:
+    if isinstance(problem, EmpiricalRisk) and not expensive(problem):
         full = problem.full().oracle(seed)
         return (lambda X: full(X, 0)), []
     oracle = problem.oracle(seed + 1)  # other draws than those whose spread is measured
-    few = min(draws, 4)
+    few = min(draws, 2 if expensive(problem) else 4)
 
     def mean(X: Tensor) -> Tensor:
         return torch.stack([oracle(X, k) for k in range(few)]).mean(dim=0)

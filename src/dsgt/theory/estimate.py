@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from dsgt.core import Needs, Network
 from dsgt.data.sampling import WithReplacement
-from dsgt.networks.dense import Dense
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.least_squares import LeastSquares
 from dsgt.problems.logistic import Logistic
 from dsgt.run import as_network, as_start
 from dsgt.theory.constants import Constants
-from dsgt.theory.curvature import batch_noise, closed_form, curvature_of_mean, curvatures_met, power_iteration
-from dsgt.theory.draws import Sampled, descend, mean_gradients, spread
+from dsgt.theory.curvature import batch_noise, closed_form, curvatures_met
+from dsgt.theory.draws import Sampled, descend, expensive, mean_gradients, spread
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 from dsgt.topologies.spectrum import rho
-from dsgt.topologies.weights import averaging
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,41 +100,41 @@ def estimate(
     *,
     x0: Tensor | None = None,
     lowest: float = 0.0,
-    draws: int = 32,
+    draws: int | None = None,
     seed: int = 0,
 ) -> Estimate:
     """L_i, L, sigma_i^2, lambda, zeta^2 and F(x_1) - F*.
 
     ``x0`` is where the run starts, (m,) or one row per node; ``lowest`` is a value that F never falls below, used where
-    the optimum is not known; ``draws`` rounds are sampled for the variances.
+    the optimum is not known; ``draws`` rounds are sampled for the variances, 32 unless told, or 8 where gradients are
+    slow.
     """
     network = as_network(network)
     mixing, notes = mixing_rate(network)
     if problem.nodes != network.nodes:
         raise ValueError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition it again")
+    quick = expensive(problem)
+    draws = (8 if quick else 32) if draws is None else draws
     if draws < 2:
         raise ValueError(f"draws is {draws}, but a variance needs at least 2")
-    X = as_start(problem.start(seed) if x0 is None else x0, Dense(averaging(problem.nodes)))
+    start = problem.start(seed) if x0 is None else x0
+    X = as_start(start, network) if network.node is None else start.expand(problem.nodes, start.shape[-1]).clone()
     x1 = X.mean(dim=0)
     gradients, about = mean_gradients(problem, X, seed, draws)
     notes += about
 
     known = closed_form(problem)
-    if known is not None:
-        L_i, L_F, mu = known
+    look = partial(curvatures_met, problem, gradients, seed=seed, quick=quick)
+    here = (*known[:2], batch_noise(problem)) if known and isinstance(problem, LeastSquares) else look(X)
+    L_i, L_F, mu = known or (here[0], here[1], 0.0)
+    if known:
         notes.append("L_i and L hold everywhere: closed form")
     else:
-        L_i, L_F, mu = power_iteration(gradients, X), curvature_of_mean(gradients, X), 0.0
         notes.append("L_i and L are local: power iteration on the Hessian at the start; they may grow during training")
     if not float(L_i.max()) > 0:
         raise ValueError("every gradient is constant at the start (L = 0): start elsewhere, or nothing can be learnt")
-
-    later, progress = descend(problem, gradients, X, L_F if known is None else curvature_of_mean(gradients, X))
-    if isinstance(problem, LeastSquares):
-        met = (float(L_i.max()), L_F, batch_noise(problem))
-    else:
-        both = [curvatures_met(problem, gradients, Z, seed=seed) for Z in (X, later)]
-        met = (max(b[0] for b in both), max(b[1] for b in both), max(b[2] for b in both))
+    later, progress = descend(problem, gradients, X, here[1])
+    met = [here] if isinstance(problem, LeastSquares) else [here, look(later)]
 
     optimum, bounded = problem.optimum, isinstance(problem, Logistic)
     there = later if optimum is None else optimum.expand_as(X).contiguous()
@@ -156,9 +155,9 @@ def estimate(
         rho=mixing,
         L_i=L_i,
         L_F=L_F,
-        L_met=met[0],
-        L_F_met=met[1],
-        L_noise=met[2],
+        L_met=max(float(m[0].max()) for m in met),
+        L_F_met=max(m[1] for m in met),
+        L_noise=max(m[2] for m in met),
         mu=mu,
         sigma2=worst.total,
         sigma2_i=worst.per_node,

@@ -81,6 +81,15 @@ def rounds_with_diminishing_step(
     return float(met[0] + 1) if len(met) else math.inf
 
 
+LARGEST = 2000
+"""Nodes up to which all eigenvalues of W are worth computing."""
+
+
+def has_typical_ratio(W: Matrix) -> bool:
+    """Whether ``typical_ratio`` takes this W: symmetric, and not too large for all its eigenvalues."""
+    return W.shape[0] <= LARGEST and is_symmetric(W)
+
+
 def typical_ratio(W: Matrix, lr_L: float) -> float:
     """Disagreement over noise, n L^2 E||X - 1x̄'||^2 / E|grad f(x̄)|^2, in the long run: what A1 is about, no worst case.
 
@@ -91,8 +100,10 @@ def typical_ratio(W: Matrix, lr_L: float) -> float:
 
     For small c it grows like c/(1 - rho), where Theorem 1 has c/(1 - rho)^3. Infinite where DSGT is unstable.
     """
-    if not is_symmetric(W):
-        raise ValueError("typical_ratio needs a symmetric W; for a directed network use independence(), the worst case")
+    if not has_typical_ratio(W):
+        raise ValueError(
+            f"typical_ratio needs a symmetric W of at most {LARGEST} nodes; else use independence(), the worst case"
+        )
     c, w = lr_L, np.linalg.eigvalsh(to_dense(W))[:-1]
     first, second = 1 - w**2 + c * w, (1 + w) ** 2 - 2 * c * w
     if not 0 < c < 2 or (first <= 0).any() or (second <= 0).any():

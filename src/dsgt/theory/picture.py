@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 
 from dsgt import topologies
 from dsgt.theory.bounds import independence_rounds
-from dsgt.theory.independence import typical_rounds
+from dsgt.theory.independence import LARGEST, typical_rounds
 from dsgt.theory.plan import Plan, rivals
-from dsgt.topologies.spectrum import is_symmetric
 
 TERMS = {
     "optimisation": ("#1f4e8c", "-"),
@@ -67,13 +66,13 @@ def _networks(axes: Axes, plan: Plan) -> None:
     gap = np.geomspace(min(0.5 * (1 - c.rho), 1e-2), 0.999, 80)
     worst = [independence_rounds(replace(c, rho=1 - g)) for g in gap]
     axes.plot(gap, worst, color="#d98200", label="Corollary 2, worst case", linewidth=1.8)
-    marks = {name: W for name, W in rivals(c.n).items() if topologies.rho(W) > 1e-9}
+    marks = {name: W for name, W in rivals(min(c.n, LARGEST)).items() if topologies.rho(W) > 1e-9}
     for name, W in marks.items():
         x, y = 1 - topologies.rho(W), typical_rounds(c, W)
         axes.plot(x, y, "o", color="#1f4e8c", markersize=5)
         axes.annotate(name, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=9, bbox=PAPER)
     axes.plot([], [], "o", color="#1f4e8c", label="equal quadratics, exact")
-    if is_symmetric(plan.W) and plan.independent_from is not None and c.rho > 0:
+    if plan.independent_from is not None and c.rho > 0:
         axes.plot(1 - c.rho, plan.independent_from, "*", color="#c0182b", markersize=14, label="this network")
     axes.axhline(plan.rounds, color="black", linewidth=0.8, linestyle=":")
     axes.annotate(f"{plan.rounds} rounds", (0.01, plan.rounds), xycoords=("axes fraction", "data"), fontsize=9)

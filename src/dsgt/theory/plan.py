@@ -17,10 +17,9 @@ from dsgt.theory.advise import MARGIN, Advice, advise, effective_curvature, stab
 from dsgt.theory.bounds import Bound, independence_rounds, theorem_1
 from dsgt.theory.centralized import Comparison, given_shards
 from dsgt.theory.estimate import Estimate, estimate
-from dsgt.theory.independence import typical_ratio, typical_rounds
+from dsgt.theory.independence import has_typical_ratio, typical_ratio, typical_rounds
 from dsgt.theory.speedup import Link, Speedup, speedup
 from dsgt.topologies.matrix import MatrixLike
-from dsgt.topologies.spectrum import is_symmetric
 
 
 @dataclass(frozen=True)
@@ -49,15 +48,15 @@ class Plan:
 
     @cached_property
     def extra_noise(self) -> float | None:
-        """Disagreement over noise at the advised learning rate, in the long run; None for a directed network."""
-        if not is_symmetric(self.W):
+        """Disagreement over noise at the advised learning rate, in the long run; None for a directed or huge one."""
+        if not has_typical_ratio(self.W):
             return None
         return typical_ratio(self.W, self.advice.lr * self.estimate.L_F_met)
 
     @cached_property
     def independent_from(self) -> float | None:
-        """The K from which the network typically costs less than the noise; None for a directed network."""
-        return typical_rounds(self.estimate.constants, self.W) if is_symmetric(self.W) else None
+        """The K from which the network typically costs less than the noise; None for a directed or huge one."""
+        return typical_rounds(self.estimate.constants, self.W) if has_typical_ratio(self.W) else None
 
     @cached_property
     def independent_worst(self) -> float:
