@@ -62,7 +62,7 @@ def test_every_node_gets_its_weighted_batch_gradient_in_the_simulator_and_alone(
         rows, counts = problem.batches(7).ragged(k)
         for i, batch in enumerate(rows.split(counts.tolist())):
             mine = x[i].clone().requires_grad_()
-            scores = problem.rows[batch] @ mine.view(problem.scores, -1).mT
+            scores = problem._with_intercept(problem.data.features[batch]) @ mine.view(problem.scores, -1).mT
             total = problem._loss_of_scores(scores, problem.data.targets[batch]).sum()
             N_i, b_i = int(problem.shards.sizes[i]), float(problem.batch[i])
             value = problem.nodes * N_i / problem.samples / b_i * total + l2 / 2 * mine.square().sum()
@@ -136,7 +136,7 @@ def test_accuracy_counts_the_test_samples_that_are_right(classes: int) -> None:
     data, shards = synthetic.classification([40, 40], 3, classes=classes, dtype=F64)
     problem = Logistic(data, shards, Full(), test=data)
     x = models(2, problem.dim)
-    scores = problem.rows @ x[1].view(problem.scores, -1).mT
+    scores = problem._with_intercept(data.features) @ x[1].view(problem.scores, -1).mT
     guess = (scores[:, 0] > 0).long() if classes == 2 else scores.argmax(dim=1)
     assert float(problem.accuracy(x)[1]) == pytest.approx(float((guess == data.targets).double().mean()))
     assert problem.accuracy(x[1]).shape == ()

@@ -1,6 +1,6 @@
 """Peer-to-peer training in PyTorch, without a server, exact on uneven data."""
 
-from dsgt import algorithms, metrics, networks, problems, randomness, theory, topologies
+from dsgt import algorithms, data, metrics, networks, problems, randomness, theory, topologies
 from dsgt._version import __version__
 from dsgt.algorithms import (
     ALGORITHMS,
@@ -15,6 +15,7 @@ from dsgt.algorithms import (
     AugDGM,
     ExactDiffusion,
 )
+from dsgt.comparison import Comparison, Settings, compare
 from dsgt.core import Algorithm, Mix, Needs, Network, Pending, settle
 from dsgt.networks import NeighbourError
 from dsgt.optim import Optimizer
@@ -32,6 +33,7 @@ __all__ = [
     "Algorithm",
     "AtcDPSGD",
     "AugDGM",
+    "Comparison",
     "DivergedError",
     "ExactDiffusion",
     "Mix",
@@ -41,8 +43,11 @@ __all__ = [
     "Optimizer",
     "Pending",
     "Result",
+    "Settings",
     "__version__",
     "algorithms",
+    "compare",
+    "data",
     "iterate",
     "metrics",
     "networks",

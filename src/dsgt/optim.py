@@ -77,7 +77,7 @@ class Optimizer(torch.optim.Optimizer):
         mix = self.network.at(self.round)
         x = self._master()
         if self._state is None:
-            self._state = self.algorithm.init(x.clone(), self.network.at(0))
+            self._state = self.algorithm.init(x.clone(), self.network.at(0))._replace(x=x)
         g = self._gradient(x)
         check_gradient(g, x, self.network, self.round, lr)
         self.network.computed(self.round)

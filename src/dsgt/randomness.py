@@ -39,8 +39,8 @@ def absorb(z: Tensor | int, *coordinates: Tensor | int) -> Tensor:
 
 
 def bits_of(z: Tensor) -> Tensor:
-    """63 random bits, as int64 >= 0, from states of the hash."""
-    return _shift(_scramble_(z + _GOLDEN), 1)
+    """63 random bits, as int64 >= 0, from states of the hash: the last coordinate has been scrambled already."""
+    return _shift(z, 1)
 
 
 def bits(seed: int, *coordinates: Tensor | int) -> Tensor:
@@ -53,7 +53,7 @@ def uniform_of(z: Tensor) -> Tensor:
 
     52 bits and not 53, so that ``uniform * high`` stays below ``high`` after rounding.
     """
-    return (bits_of(z) >> 11).double().mul_(2.0**-52)
+    return _shift(z, 12).double().mul_(2.0**-52)
 
 
 def uniform(seed: int, *coordinates: Tensor | int) -> Tensor:

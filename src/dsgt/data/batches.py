@@ -27,7 +27,7 @@ class Batches:
         self._order = shards.order
         row, position = segments(sizes) if not sampling.fixed else self._draws.slots
         self._row, self._offset = row, starts[row] + (0 if sampling.fixed else position)
-        self._first, self._rows = 0, torch.empty(0, 0, dtype=torch.int64)
+        self._first, self._end, self._rows = 0, 0, torch.empty(0, 0, dtype=torch.int64)
 
     @property
     def sizes(self) -> Tensor:
@@ -36,9 +36,10 @@ class Batches:
 
     def rows(self, k: int) -> Tensor:
         """The drawn samples of round k, node after node, (M,); where batch sizes vary, whether each sample is drawn."""
-        if not 0 <= k - self._first < len(self._rows):
+        if not self._first <= k < self._end:
             rounds = self._sampling.rounds_at_once(self._draws)
             self._first = k - k % rounds
+            self._end = self._first + rounds
             drawn = self._sampling.draw(self._draws, self._first, rounds)
             self._rows = self._order[drawn + self._offset] if self._sampling.fixed else drawn
         return self._rows[k - self._first]

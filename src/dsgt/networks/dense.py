@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Done, Matrix, Mix, Network, Pending
-from dsgt.topologies.matrix import MatrixLike, as_matrix, to_dense, vectors_sent
+from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense, vectors_sent
 
 SPARSE_BELOW = 0.1
 """Share of nonzero weights below which a sparse product is the faster one (benchmarks/dense.py)."""
@@ -64,6 +64,8 @@ class Dense(Network, Mix):
 def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Callable[[Tensor], Tensor]:
     """v -> W v on this device, by a sparse product where that is faster."""
     n = W.shape[0]
+    if is_averaging(W):
+        return lambda v: v.mean(dim=0, keepdim=True).expand_as(v).clone()
     nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
     if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
         dense = torch.as_tensor(to_dense(W)).to(device, dtype)

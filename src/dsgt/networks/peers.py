@@ -187,7 +187,7 @@ class _Exchange(_Flight):
         assert v is not None
         result = None
         for j, weight in peers.hears.items():
-            peers.finish(self._receiving[j], j)
+            peers.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
             heard = self._buffers.pop(j)
             if self._flow:
                 heard.sub_(v)  # W[i, j] (v_j - v_i)
@@ -199,7 +199,7 @@ class _Exchange(_Flight):
             result = torch.zeros_like(v)
         if not self._flow:
             result.add_(v, alpha=peers.own)
-        for i, request in self._sending.items():
-            peers.finish(request, i)
+        for i in peers.tells:
+            peers.finish(self._sending.pop(i), i)
         self._v = None
         return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,6 +31,24 @@ class _Work(Request):
             self.work.wait(timedelta(seconds=timeout))
         else:
             self.work.wait()
+
+
+class _Collective(Request):
+    """A collective operation. gloo runs it in a thread of its own, which lets go of the tensor some time after the
+    operation is over; should the interpreter end in between, the process is aborted (pytorch issue 190489). So wait
+    for that too."""
+
+    def __init__(self, v: Tensor, blocking: bool) -> None:
+        self._v, self._holders = v, v._use_count()  # type: ignore[attr-defined]
+        self._request: _Work | None = _Work(_begun(dist.all_reduce(v, async_op=True)), blocking)
+
+    def finish(self, timeout: float) -> None:
+        assert self._request is not None
+        self._request.finish(timeout)
+        self._request = None
+        patience = time.monotonic() + 1.0
+        while self._v._use_count() > self._holders and time.monotonic() < patience:  # type: ignore[attr-defined]
+            time.sleep(0)
 
 
 class TorchPeers(Peers):
@@ -83,7 +102,7 @@ class TorchPeers(Peers):
             dist.destroy_process_group()
 
     def _all_reduce(self, v: Tensor) -> Request:
-        return _Work(_begun(dist.all_reduce(v, async_op=True)), self._blocking)
+        return _Collective(v, self._blocking)
 
 
 def _begun(work: dist.Work | None) -> dist.Work:

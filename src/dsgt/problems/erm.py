@@ -7,6 +7,7 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from dsgt.data.batches import Batches
@@ -74,14 +75,14 @@ class EmpiricalRisk(Problem):
 
     def oracle(self, seed: int) -> Oracle:
         gradients = self._gradients(self.batches(seed))
-        expected, dtype, l2 = (*self._lead, self.dim), self.data.features.dtype, self.l2
+        expected, dtype, l2 = torch.Size((*self._lead, self.dim)), self.data.features.dtype, self.l2
         stacked = self.node is None
 
         def oracle(x: Tensor, k: int) -> Tensor:
             if x.shape != expected or x.dtype != dtype:
                 raise ValueError(
                     f"the models have shape {tuple(x.shape)} and dtype {x.dtype}, but this problem computes with "
-                    f"{expected} and {dtype}"
+                    f"{tuple(expected)} and {dtype}"
                 )
             g = gradients(x, k) if stacked else gradients(x[None], k)[0]
             return g.add_(x, alpha=l2) if l2 else g

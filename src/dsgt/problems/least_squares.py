@@ -47,7 +47,7 @@ class LeastSquares(LinearModel):
             )
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        return z.sub_(self.data.targets[rows][..., None])
+        return z.sub_(self.data.targets.index_select(0, rows.reshape(-1)).view(z.shape))
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         return (z[..., 0] - targets).square() / 2

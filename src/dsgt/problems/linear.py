@@ -59,6 +59,7 @@ class LinearModel(EmpiricalRisk):
         self.intercept = intercept
         self.scores = scores
         self.rows = self._with_intercept(self.data.features)
+        """What is multiplied with a model: the features and, with an intercept, a 1."""
         self.dim = scores * self.rows.shape[1]
 
     def start(self, seed: int) -> Tensor:
@@ -66,7 +67,7 @@ class LinearModel(EmpiricalRisk):
 
     @abstractmethod
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        """d loss / d scores, for the scores (..., C) of these samples, (...); may overwrite z."""
+        """d loss / d scores, for the scores (..., C) of these samples, in this order; may overwrite z."""
 
     @abstractmethod
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
@@ -94,8 +95,13 @@ class LinearModel(EmpiricalRisk):
 
             return exact
         if len(groups) == 1 and groups[0].columns is None:
-            shape, weights = (len(batches.sizes), -1), groups[0].weights
-            return lambda x, k: self._product(x, batches.rows(k).view(shape), weights)
+            shape, weights = (len(batches.sizes), int(batches.sizes[0]), self.rows.shape[1]), groups[0].weights
+
+            def even(x: Tensor, k: int) -> Tensor:
+                rows = batches.rows(k)
+                return self._multiply(x, self.rows.index_select(0, rows).view(shape), rows, weights)
+
+            return even
         return lambda x, k: _scatter(
             x, [(g, self._product(_rows_of(x, g), _columns(batches.rows(k), g, batches), g.weights)) for g in groups]
         )
@@ -106,9 +112,10 @@ class LinearModel(EmpiricalRisk):
         return self._multiply(x, A, rows, weights)
 
     def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
-        X = x.view(len(x), self.scores, -1)
-        slope = self._slope_(A @ X.mT, rows).mul_(weights)
-        return (slope.mT @ A).view(x.shape)
+        X = x.view(-1, self.scores, A.shape[2])
+        z = torch.bmm(A, X.mT) if self.scores > 1 else torch.bmm(X, A.mT).mT  # the same; a row vector is the faster one
+        slope = self._slope_(z, rows).mul_(weights)
+        return torch.bmm(slope.mT, A).view(x.shape)
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""

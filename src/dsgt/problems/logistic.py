@@ -37,14 +37,17 @@ class Logistic(LinearModel):
         self.scores = 1 if self.classes == 2 else self.classes
         self.dim = self.scores * self.rows.shape[1]
         labels = self.data.targets[:, None]
-        if self.scores > 1:
-            labels = labels == torch.arange(self.classes, device=labels.device)
-        self._wanted = labels.to(self.rows.dtype)
-        """The probabilities that would be right, (N, scores)."""
+        if self.scores == 1:
+            # With the sign of the wrong answer in the row, a loss is softplus(z) and its slope sigmoid(z): no labels.
+            self.rows = self.rows * (1 - 2 * labels.to(self.rows.dtype))
+        else:
+            self._wanted = (labels == torch.arange(self.classes, device=labels.device)).to(self.rows.dtype)
+            """The probabilities that would be right, (N, C)."""
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        p = z.sigmoid_() if self.scores == 1 else z.softmax(dim=-1)
-        return p.sub_(self._wanted.index_select(0, rows.reshape(-1)).view(p.shape))
+        if self.scores == 1:
+            return z.sigmoid_()
+        return z.softmax(dim=-1).sub_(self._wanted.index_select(0, rows.reshape(-1)).view(z.shape))
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         if self.scores == 1:

@@ -18,7 +18,7 @@ LARGEST = 300
 COARSE = 1e-4
 """The gap to which FDLA is solved while searching."""
 PATIENCE = 6
-"""How many edges in a row may fail to go before pruning stops; how many swaps may fail before swapping does."""
+"""How many edges in a row may fail to go before pruning stops."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _small_rho(n: int, degree: int, seed: int) -> nx.Graph[int]:
     graph = _best(_regular(n, degree, seed))
     rng = np.random.default_rng(seed)
     best, failed = _rho(graph), 0
-    while failed < PATIENCE:
+    while failed < (150 if n <= 50 else 20):
         other = _swapped(graph, rng)
         value = _rho(other) if other is not None else 1.0
         if other is not None and value < best - COARSE:
@@ -112,8 +112,9 @@ def _regular(n: int, degree: int, seed: int) -> Iterator[nx.Graph[int]]:
         circulant = nx.circulant_graph(n, sorted({1} | {round(float(hop)) for hop in reach}))
         if nx.is_connected(circulant) and _max_degree(circulant) <= degree:
             yield circulant
-    if degree >= 2:
-        yield graphs.ring(n)
+    for known in (graphs.ring(n), graphs.torus(n), graphs.exponential(n)):
+        if _max_degree(known) <= degree:
+            yield known
 
 
 def _best(candidates: Iterator[nx.Graph[int]]) -> nx.Graph[int]:

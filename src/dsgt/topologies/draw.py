@@ -64,7 +64,7 @@ def draw_side_by_side(
     curves.set(xlabel="round", ylabel="disagreement, relative", xlim=(0, rounds), ylim=(1e-12, 2))
     curves.set_title("averaging the same random numbers")
     curves.grid(alpha=0.3)
-    curves.legend(loc="upper right")
+    curves.legend(loc="lower left")
     _save(figure, path)
     return figure
 
@@ -170,4 +170,4 @@ def _save(figure: Figure, path: str | Path | None) -> None:
     path = Path(path)
     if path.suffix not in (".png", ".pdf", ".svg"):
         raise ValueError(f"{path.name} ends in {path.suffix!r}, but a picture is written to .png, .pdf or .svg")
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=100)

@@ -60,7 +60,7 @@ def write_network(path: str | Path, graph: nx.Graph[int], W: MatrixLike | None =
         if W is not None:
             raise ValueError(f"{path.name} cannot hold weights; write them to .json or .npz")
         if path.suffix == ".graphml":
-            nx.write_graphml(nx.Graph(graph.edges) if not graph.is_directed() else nx.DiGraph(graph.edges), path)
+            nx.write_graphml(from_edges(graph.edges, nodes=len(graph), directed=graph.is_directed()), path)
         else:
             path.write_text("".join(f"{i} {j}\n" for i, j in graph.edges))
         return
@@ -120,11 +120,11 @@ def _read_npz(path: Path) -> Stored:
 
 
 def _read_graphml(path: Path) -> Stored:
+    """Nodes with numbers for names keep them; others are numbered in the order of the file."""
     raw = nx.read_graphml(path)
-    try:
-        return Stored(nx.relabel_nodes(raw, {v: int(v) for v in raw.nodes}), None)
-    except ValueError:
-        return Stored(nx.convert_node_labels_to_integers(raw), None)
+    names = {v: int(v) if all(str(u).isdigit() for u in raw.nodes) else k for k, v in enumerate(raw.nodes)}
+    edges = [(names[u], names[v]) for u, v in raw.edges()]
+    return Stored(from_edges(edges, nodes=len(raw), directed=raw.is_directed()), None)
 
 
 def _read_edges(path: Path) -> Stored:

@@ -6,11 +6,13 @@ linear system is solved, is the subject of ``schur.py``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.linalg import LinAlgError  # type: ignore[attr-defined] # its stub does not say so, its docs do
 
 from dsgt.topologies.fastest.problem import SIGNS, Problem
 from dsgt.topologies.fastest.schur import Solve, System, TooSlowError, affordable
@@ -85,22 +87,25 @@ def first(problem: Problem, w: Tensor, s: float) -> Point:
     return Point(w, s, mu * inverse, mu / problem.slacks(w))
 
 
-def iterates(problem: Problem, at: Point) -> Iterator[tuple[Point, float]]:
+def iterates(problem: Problem, at: Point) -> Iterator[tuple[Point, float, bool]]:
     """Better and better points, each with the duality gap it would have were its multipliers feasible.
 
-    Ends, without an error, where rounding allows no further step.
+    Where rounding allows no further step the last point comes once more, and the flag says so.
     """
     factor = affordable(problem) == 0
+    good, gap = at, math.inf
     while True:
         try:
             place = Place.of(problem, at)
-            yield at, place.gap
+            good, gap = at, place.gap
+            yield at, gap, False
             try:
                 at = _next(problem, place, factor)
             except TooSlowError:
                 factor = True
                 at = _next(problem, place, factor)
-        except RuntimeError:  # torch's LinAlgError is one, and the only one a factorisation raises
+        except LinAlgError:
+            yield good, gap, True
             return
 
 

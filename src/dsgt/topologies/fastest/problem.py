@@ -9,8 +9,8 @@ and, for a Markov chain (FMMC) only, w >= 0 and 1 - (sum of the weights at a nod
 of these constraints satisfy, at the optimum, tr X_1 + tr X_2 = 1 and a_e'(X_1 - X_2) a_e + z_e - z_i - z_j = 0, where
 z_e belongs to the weight of edge e, and z_i to the weight that node i keeps for itself.
 
-Everything here is a float64 torch tensor: torch gathers with all cores, and going back and forth between the linear
-algebra of NumPy, SciPy and torch makes their thread pools fight for the same cores (measured: 20 times slower).
+Everything here is a float64 torch tensor: going back and forth between the linear algebra of NumPy, SciPy and torch
+makes their thread pools fight for the same cores (measured: 20 times slower).
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class Problem:
     i: Tensor
     j: Tensor
     nonnegative: bool
+    cores: int = 1
+    """What the largest factorisations may use."""
 
     @classmethod
     def of(cls, graph: nx.Graph[int], *, nonnegative: bool) -> Problem:
         # Sorted, so that the arithmetic does not depend on the order in which the edges were added.
         ends = torch.tensor(sorted((min(e), max(e)) for e in graph.edges), dtype=torch.long).reshape(-1, 2)
-        return cls(len(graph), ends[:, 0].contiguous(), ends[:, 1].contiguous(), nonnegative)
+        return cls(len(graph), ends[:, 0].contiguous(), ends[:, 1].contiguous(), nonnegative, torch.get_num_threads())
 
     @property
     def edges(self) -> int:

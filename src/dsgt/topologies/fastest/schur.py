@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from dsgt.topologies.fastest.problem import SIGNS, Problem
+from dsgt.topologies.fastest.threads import threads
 
 BLOCK = 256
 """Rows of H computed at a time, so that the temporaries stay in the cache."""
 FACTOR_MOST = 16_000
 """With more edges H would take over 2 GB."""
-ENOUGH = 1e-2
-"""The relative residual at which conjugate gradients stop: a Newton step far from the optimum needs no more."""
+ENOUGH = {False: 1e-2, True: 1e-3}
+"""The relative residual at which conjugate gradients stop: a Newton step far from the optimum needs no more. With
+nonnegative weights two digits are too few: the multipliers of the slacks then stay infeasible, and the bound poor."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,16 @@ def affordable(problem: Problem) -> int:
     """How many conjugate-gradient steps cost as much as factoring H; 0 where that is too few to try."""
     if problem.edges > FACTOR_MOST:
         return 1000
-    steps = problem.edges**3 // (12 * problem.n**3)
-    return steps if problem.edges > 2000 and steps > 30 else 0
+    steps = problem.edges**3 // (4 * problem.n**3)
+    return steps if problem.edges > 2000 and steps > 100 else 0
 
 
 class Factor:
     """u = H^-1 a by the Cholesky factor of H."""
 
     def __init__(self, system: System) -> None:
-        self.root = torch.linalg.cholesky(matrix(system))
+        with threads(system.problem.cores if system.problem.edges > 2000 else 1):
+            self.root = torch.linalg.cholesky(matrix(system))
 
     def __call__(self, a: Tensor) -> Tensor:
         return torch.cholesky_solve(a[:, None], self.root)[:, 0]
@@ -97,9 +100,9 @@ def matrix(system: System) -> Tensor:
 
 
 class Gradients:
-    """u = H^-1 a to two digits, by conjugate gradients preconditioned with the diagonal of H.
+    """u = H^-1 a to two digits or three, by conjugate gradients preconditioned with the diagonal of H.
 
-    The products are in float32: their error is far below the two digits, and they cost half.
+    The products are in float32: their error is far below these digits, and they cost half.
     """
 
     def __init__(self, system: System) -> None:
@@ -124,7 +127,7 @@ class Gradients:
         u, r = torch.zeros_like(a), a.clone()
         z = r / self.diagonal
         direction, size = z, float(r @ z)
-        stop = ENOUGH**2 * size
+        stop = ENOUGH[self.problem.nonnegative] ** 2 * size
         for _ in range(self.most):
             if size <= stop:
                 return u

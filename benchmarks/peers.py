@@ -1,0 +1,156 @@
+"""What DSGT's second message costs on real nodes, beside one all-reduce, and the memory of a node.
+
+    python benchmarks/peers.py
+
+Starts itself under torchrun and mpiexec with 2 and 4 processes on this machine and prints one table. A step is a
+compute phase and one round. The compute phase is a pause, as a GPU's is for the host, 1.5 times as long as one mixing
+takes alone: long enough to hide one mixing, not two. The methods take turns, step by step; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import dsgt
+from dsgt.core import Network
+
+SIZES = (62_000, 1_000_000, 10_000_000)
+REPEATS = {62_000: 60, 1_000_000: 30, 10_000_000: 10}
+
+
+def ring(n: int) -> np.ndarray:
+    """Every node and its neighbours; most of it stays at home, so that it is no plain average for n = 2 and 3."""
+    hop = np.roll(np.eye(n), 1, axis=1)
+    return 0.6 * np.eye(n) + 0.2 * hop + 0.2 * hop.T
+
+
+def median_seconds(acts: dict[str, Callable[[], None]], network: Network, repeats: int) -> dict[str, float]:
+    """The acts in turn, all nodes starting each together."""
+    times: dict[str, list[float]] = {name: [] for name in acts}
+    here = torch.zeros(1, dtype=torch.float64)
+    for _ in range(repeats):
+        for name, act in acts.items():
+            network.mean(here)
+            began = time.perf_counter()
+            act()
+            times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+class Step:
+    """A training step whose gradient is a pause: the model is one parameter of m numbers."""
+
+    def __init__(self, algorithm: dsgt.Algorithm, network: Network, m: int, pause: float) -> None:
+        self.parameter = nn.Parameter(torch.zeros(m))
+        self.optimizer = dsgt.Optimizer([self.parameter], algorithm, network, lr=1e-3)
+        self.loss = self.parameter.sum
+        self.pause = pause
+
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        time.sleep(self.pause)
+        self.optimizer.step()
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_vectors(network: Network, m: int) -> float:
+    """The largest resident memory of a few DSGT steps beyond what was there before, in vectors of m floats."""
+    Step(dsgt.DSGT(), network, 1, 0.0)()  # torch loads some of itself with the first optimizer
+    Path("/proc/self/clear_refs").write_text("5")  # reset the high-water mark
+    before = resident()
+    step = Step(dsgt.DSGT(), network, m, 0.0)
+    for _ in range(4):
+        step()
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+    return (peak - before) / (4 * m)
+
+
+def measure(kind: str) -> None:
+    """One node's part; node 0 prints a line of JSON a size."""
+    torch.set_num_threads(1)
+    world = int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
+    connect = dsgt.networks.TorchPeers if kind == "torch" else dsgt.networks.MPIPeers
+    with connect(ring(world)) as network:
+        vectors = peak_vectors(network, SIZES[-1])
+        for m in SIZES:
+            v = torch.randn(m)
+            alone = median_seconds({"mixing": lambda v=v: network(v), "all": lambda v=v: network.mean(v)}, network, 10)
+            pause = 1.5 * alone["mixing"]
+            steps = {
+                "D-PSGD": Step(dsgt.AtcDPSGD(), network, m, pause),
+                "DSGT": Step(dsgt.DSGT(), network, m, pause),
+                "Aug-DGM": Step(dsgt.AugDGM(), network, m, pause),
+            }
+            median_seconds(steps, network, 3)
+            found = median_seconds(steps, network, REPEATS[m]) | alone
+            if network.node == 0:
+                row = {"kind": kind, "nodes": world, "m": m, "vectors": vectors, "neighbours": len(network.hears)}
+                print("ROW" + json.dumps(row | found), flush=True)
+
+
+def launch(kind: str, n: int) -> list[dict[str, float]]:
+    script = str(Path(__file__).resolve())
+    if kind == "torch":
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}", script]
+    else:
+        command = [
+            str(Path(sys.executable).parent / "mpiexec"),
+            "--oversubscribe",
+            "-n",
+            str(n),
+            sys.executable,
+            script,
+        ]
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        [*command, "--be", kind],
+        env=os.environ | root | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stdout + done.stderr)
+    return [json.loads(line[3:]) for line in done.stdout.splitlines() if line.startswith("ROW")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--be", choices=["torch", "mpi"], help="be one node (set by this script itself)")
+    node = parser.parse_args().be
+    if node:
+        measure(node)
+        return
+    print("nodes            m  mixing  all-reduce  D-PSGD    DSGT  DSGT    no overlap  memory")
+    print("                        ms          ms      ms      ms  /D-PSGD  /D-PSGD   m-vectors")
+    for kind in ("torch", "mpi"):
+        for n in (2, 4):
+            for r in launch(kind, n):
+                print(
+                    f"{kind:5} {n} {r['m']:>10,d} {1e3 * r['mixing']:>6.1f} {1e3 * r['all']:>10.1f} "
+                    f"{1e3 * r['D-PSGD']:>7.1f} {1e3 * r['DSGT']:>7.1f} {r['DSGT'] / r['D-PSGD']:>8.2f} "
+                    f"{r['Aug-DGM'] / r['D-PSGD']:>8.2f}  {r['vectors']:>7.1f}, {r['neighbours']} neighbours",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""How fast are the problems? Medians of interleaved rounds, and ratios within one run; seconds depend on the day.
+
+usage: python benchmarks/problems.py [lenet] [logistic] [mlp] [scale] [million]      (all but million by default)
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse
+import torch
+from torch import nn
+
+from dsgt import DSGT, iterate
+from dsgt.data import Samples, Shards, WithReplacement, partition
+from dsgt.networks import Dense
+from dsgt.problems import Logistic, Model, Problem, lenet
+from dsgt.topologies.weights import metropolis
+
+# Fresh pages are what large updates cost; huge ones make 100,000 nodes three times as fast. torch reads this when it
+# first allocates.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+WARM = 3
+"""Turns that do not count: in the first ones the kernel finds the memory and torch its threads."""
+
+
+def interleaved(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """The median seconds of each, measured in turns so that a busy moment hits all alike."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(WARM + repeats):
+        for name, step in contenders.items():
+            begin = time.perf_counter()
+            step()
+            if turn >= WARM:
+                times[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(some) for name, some in times.items()}
+
+
+def report(what: str, ratio: float, target: str, good: bool, details: str) -> None:
+    print(f"{what:44} {ratio:8.2f}   target {target:8} {'ok  ' if good else 'MISS'}   {details}", flush=True)
+
+
+def graph(n: int) -> Any:
+    """About 2 log2(n) neighbours, as in the paper's experiments."""
+    return metropolis(nx.random_regular_graph(min(2 * round(np.log2(n)), n - 1), n, seed=0))
+
+
+def ring(n: int) -> scipy.sparse.csr_array:
+    i = np.arange(n)
+    rows, columns = np.concatenate([i, i, i]), np.concatenate([i, (i + 1) % n, (i - 1) % n])
+    return scipy.sparse.csr_array((np.full(3 * n, 1 / 3), (rows, columns)), shape=(n, n))
+
+
+def rounds(problem: Problem, W: Any) -> Callable[[], Any]:
+    states: Iterator[Any] = iterate(DSGT(), problem.oracle(0), Dense(W), problem.start(0), 0.01)
+    with torch.no_grad():
+        next(states)
+
+    def step() -> None:
+        with torch.no_grad():
+            next(states)
+
+    return step
+
+
+def cifar_shaped(images: bool) -> Samples:
+    some = torch.Generator().manual_seed(0)
+    features = torch.randn(12_288, 3, 32, 32, generator=some)
+    labels = torch.randint(0, 10, (12_288,), generator=some)
+    return Samples(features if images else features.flatten(1), labels)
+
+
+def central_step(module: nn.Module, data: Samples, batch: int) -> Callable[[], Any]:
+    """Plain torch: draw, forward, backward, torch.optim.SGD."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    generator = torch.Generator().manual_seed(0)
+
+    def step() -> None:
+        rows = torch.randint(0, len(data), (batch,), generator=generator)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(data.features[rows]), data.targets[rows]).backward()
+        optimizer.step()
+
+    return step
+
+
+def bench_lenet(repeats: int = 9) -> None:
+    data = cifar_shaped(images=True)
+    problems = {n: Model(lenet(), data, partition.equal(data, n), WithReplacement(batch=1024)) for n in (6, 12, 24)}
+    contenders = {"central": central_step(lenet(), data, 1024)}
+    contenders |= {f"n = {n}": rounds(p, graph(n)) for n, p in problems.items()}
+    median = interleaved(contenders, repeats)
+    for n, p in problems.items():
+        ratio = median[f"n = {n}"] / median["central"]
+        details = f"{1e3 * median[f'n = {n}']:.0f} ms / {1e3 * median['central']:.0f} ms, {p.chosen}"
+        report(f"LeNet n={n}, batch 1024: round / SGD step", ratio, "<= 1.25", ratio <= 1.25, details)
+
+
+def bench_logistic(repeats: int = 25) -> None:
+    data = cifar_shaped(images=False)
+    problem = Logistic(data, partition.equal(data, 24), WithReplacement(batch=1024))
+    contenders = {"central": central_step(nn.Linear(3072, 10), data, 1024), "dsgt": rounds(problem, graph(24))}
+    median = interleaved(contenders, repeats)
+    ratio = median["dsgt"] / median["central"]
+    details = f"{1e3 * median['dsgt']:.1f} ms / {1e3 * median['central']:.1f} ms"
+    report("logistic m=30,730 n=24: round / SGD step", ratio, "<= 2", ratio <= 2, details)
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(50, 64), nn.ReLU(), nn.Linear(64, 2))
+
+
+def naive_round(data: Samples, shards: Shards, W: Any, batch: int) -> Callable[[], Any]:
+    """What one writes first: a module and a torch.optim.SGD per node, and parameters averaged one by one (D-PSGD)."""
+    modules = [mlp() for _ in shards]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.01) for m in modules]
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.as_tensor(W, dtype=torch.float32)
+
+    def step() -> None:
+        for i, (module, optimizer) in enumerate(zip(modules, optimizers, strict=True)):
+            rows = shards[i][torch.randint(0, len(shards[i]), (batch,), generator=generator)]
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(module(data.features[rows]), data.targets[rows]).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for same in zip(*(m.parameters() for m in modules), strict=True):
+                mixed = torch.tensordot(weights, torch.stack(list(same)), dims=1)
+                for p, v in zip(same, mixed, strict=True):
+                    p.copy_(v)
+
+    return step
+
+
+def bench_mlp(repeats: int = 150) -> None:
+    some = torch.Generator().manual_seed(0)
+    data = Samples(torch.randn(24_000, 50, generator=some), torch.randint(0, 2, (24_000,), generator=some))
+    shards, W = partition.equal(data, 24), graph(24)
+    problem = Model(mlp(), data, shards, WithReplacement(batch=24 * 32))
+    median = interleaved({"naive": naive_round(data, shards, W, 32), "dsgt": rounds(problem, W)}, repeats)
+    ratio = median["naive"] / median["dsgt"]
+    details = f"{1 / median['dsgt']:.0f} rounds/s / {1 / median['naive']:.0f} rounds/s, {problem.chosen}"
+    report("MLP 50-64-2 n=24, batch 32: rounds/s / naive", ratio, ">= 5", ratio >= 5, details)
+
+
+def many_nodes(n: int, d: int, classes: int) -> Problem:
+    """Four samples a node, two of them drawn; sizes are equal, labels random."""
+    some = torch.Generator().manual_seed(0)
+    data = Samples(torch.randn(4 * n, d, generator=some), torch.randint(0, classes, (4 * n,), generator=some))
+    return Logistic(data, partition.equal(data, n), WithReplacement(eta=0.5), classes=classes, intercept=classes > 2)
+
+
+def bench_scale(repeats: int = 7) -> None:
+    previous = None
+    for n in (1_000, 10_000, 100_000):
+        problem = many_nodes(n, 64, 10)
+        oracle, x = problem.oracle(0), torch.zeros(n, problem.dim)
+        median = interleaved({"round": rounds(problem, ring(n)), "gradient": lambda: oracle(x, 0)}, repeats)  # noqa: B023
+        seconds = median["round"]
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        grown = "" if previous is None else f", {seconds / previous:.1f} times the tenth of it"
+        details = f"gradients {median['gradient']:.3f} s of {seconds:.3f} s, peak {memory:.1f} GB{grown}"
+        target = n < 100_000 or (seconds <= 1 and memory < 6)
+        report(f"logistic m={problem.dim} on {n:,} nodes: rounds/s", 1 / seconds, ">= 1", target, details)
+        previous = seconds
+
+
+def bench_million(repeats: int = 3) -> None:
+    n = 1_000_000
+    problem = many_nodes(n, 50, 2)
+    seconds = interleaved({"round": rounds(problem, ring(n))}, repeats)["round"]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    report(f"logistic m={problem.dim} on {n:,} nodes: rounds/s", 1 / seconds, "runs", True, f"peak {memory:.1f} GB")
+
+
+BENCHMARKS = {
+    "lenet": bench_lenet,
+    "logistic": bench_logistic,
+    "mlp": bench_mlp,
+    "scale": bench_scale,
+    "million": bench_million,
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["lenet", "logistic", "mlp", "scale"]:
+        if name not in BENCHMARKS:
+            sys.exit(__doc__)
+        BENCHMARKS[name]()

@@ -1,0 +1,61 @@
+"""One node of a real network, or the simulator: the same call, the same problem. Saves the path of node i."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import networkx as nx
+import torch
+import torch.distributed as dist
+
+from dsgt import DSGT, iterate, metrics, run
+from dsgt.core import Network
+from dsgt.data import Bernoulli, WithoutReplacement, WithReplacement, digits, partition
+from dsgt.networks import TorchPeers
+from dsgt.problems import Logistic, Model, Problem, lenet
+from dsgt.topologies.weights import metropolis
+
+ROUNDS, SEED, LR = 15, 4, 0.1
+
+
+def weights(n: int):
+    return metropolis(nx.cycle_graph(n) if n > 2 else nx.path_graph(n))
+
+
+def problems(n: int) -> dict[str, Problem]:
+    """Uneven and skewed, in float64."""
+    vectors, test = digits(dtype=torch.float64)
+    images, _ = digits(dtype=torch.float64, images=True)
+    shards = partition.dirichlet(vectors.targets, n, alpha=0.5)
+    return {
+        "logistic": Logistic(vectors, shards, WithReplacement(eta=0.05), test=test, l2=0.01),
+        "bernoulli": Logistic(vectors, shards, Bernoulli(0.05), test=test),
+        "lenet": Model(lenet(channels=1, size=8), images, shards, WithoutReplacement(eta=0.05)),
+    }
+
+
+def path(problem: Problem, network: Network) -> torch.Tensor:
+    local = problem if network.node is None else problem[network.node]
+    states = iterate(DSGT(), local.oracle(SEED), network, problem.start(SEED), LR)
+    return torch.stack([s.x for s in itertools.islice(states, ROUNDS + 1)])
+
+
+def table(problem: Problem, network: Network) -> list[dict[str, float]]:
+    wanted = {name: m for name, m in metrics.DEFAULT.items() if name != "seconds"} | {"tracking": metrics.tracking}
+    return run(DSGT(), problem, network, rounds=6, lr=LR, every=3, seed=SEED, metrics=wanted).rows
+
+
+if __name__ == "__main__":
+    n, folder = int(sys.argv[1]), Path(sys.argv[2])
+    found = {}
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))  # once for all the networks below
+    for name, problem in problems(n).items():
+        with TorchPeers(weights(n), timeout=60) as network:
+            found[name, "path"] = path(problem, network)
+        with TorchPeers(weights(n), timeout=60) as network:
+            found[name, "table"] = table(problem, network)
+    torch.save(found, folder / f"node{dist.get_rank()}.pt")
+    dist.destroy_process_group()
