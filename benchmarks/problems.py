@@ -3,9 +3,14 @@
 usage: python benchmarks/problems.py [lenet] [logistic] [mlp] [scale] [million]      (all but million by default)
 """
 
+# torch reads the two variables below when it is imported or first allocates.
 from __future__ import annotations
 
 import os
+
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # fresh pages are what large updates cost; huge ones are cheap
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine, threads that spin steal the time they wait for
+
 import resource
 import statistics
 import sys
@@ -24,11 +29,6 @@ from dsgt.data import Samples, Shards, WithReplacement, partition
 from dsgt.networks import Dense
 from dsgt.problems import Logistic, Model, Problem, lenet
 from dsgt.topologies.weights import metropolis
-
-# Fresh pages are what large updates cost; huge ones make 100,000 nodes three times as fast. torch reads this when it
-# first allocates.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-
 
 WARM = 3
 """Turns that do not count: in the first ones the kernel finds the memory and torch its threads."""

@@ -150,7 +150,7 @@ STRATEGIES: dict[str, Callable[[Flat, Tensor, Tensor], Gradients]] = {
 }
 
 
-def fastest(candidates: dict[str, Gradients], x: Tensor, batch: Batch, *, repeats: int = 3) -> str:
+def fastest(candidates: dict[str, Gradients], x: Tensor, batch: Batch, *, repeats: int = 5) -> str:
     """The fastest by name: the best of a few interleaved runs after a warm-up; hopeless ones are not repeated."""
     times = {name: _seconds(f, x, batch) for name, f in candidates.items() if _works(f, x, batch)}
     for _ in range(repeats):
