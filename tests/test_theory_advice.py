@@ -41,7 +41,7 @@ def test_the_advised_learning_rate_never_diverges(seed: int, n: int, rounds: int
 
     Run for 200 rounds also where 10 were asked for: a slow divergence would show. Noise may hold a start that was
     near the optimum up to twice as far away."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, rounds])  # other problems for other rounds
     problem, W = random_problem(rng, n), random_network(rng, n)
     if rho(W) > 1 - 1e-6:
         return
