@@ -26,6 +26,9 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 MARGIN = 0.8
 """Of the limit for equal quadratics; unequal curvatures lowered it to 0.91 of that at worst (docs/theory.md)."""
 
+BURSTS = 2.0
+"""Noise that multiplies the model comes in bursts, rare and large near the edge of mean-square stability: keep away."""
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -115,7 +118,7 @@ def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[flo
     share = 1.0
     if len(network.matrices) == 1 and has_typical_ratio(network.matrices[0]):
         c = MARGIN * high * e.L_met / (e.L_met + e.L_noise)
-        share = min(1.0, (1 + typical_ratio(network.matrices[0], c)) / e.n)
+        share = min(1.0, BURSTS * (1 + typical_ratio(network.matrices[0], c)) / e.n)
     L = e.L_met + share * e.L_noise
     return L, (
         f"the most curved node has L = {e.L_met:.3g}, and small batches add {share * e.L_noise:.3g} "
