@@ -1,6 +1,6 @@
 """Peer-to-peer training in PyTorch, without a server, exact on uneven data."""
 
-from dsgt import algorithms, data, metrics, networks, problems, randomness, topologies
+from dsgt import algorithms, data, metrics, networks, problems, randomness, theory, topologies
 from dsgt._version import __version__
 from dsgt.algorithms import (
     ALGORITHMS,
@@ -55,5 +55,6 @@ __all__ = [
     "randomness",
     "run",
     "settle",
+    "theory",
     "topologies",
 ]

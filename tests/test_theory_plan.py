@@ -1,0 +1,103 @@
+"""dsgt plan: what a user reads before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import dsgt
+from dsgt import data, topologies
+from dsgt.cli import app
+from dsgt.problems import Logistic
+from dsgt.theory.picture import draw_plan
+from dsgt.theory.plan import Plan, plan
+
+
+def asked(tmp_path: Path, *options: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, ["plan", "--picture", str(tmp_path / "plan.png"), *options])
+    return found.exit_code, " ".join(found.output.split())
+
+
+def test_the_command_answers_every_question_and_draws_a_picture(tmp_path: Path):
+    code, text = asked(tmp_path, "--nodes", "6", "--graph", "ring", "--rounds", "300")
+    assert code == 0, text
+    for words in ("rho = 0.6667", "lr = ", "risk: ", "When the network stops mattering", "if messages were free"):
+        assert words in text
+    for name in dsgt.ALGORITHMS:
+        assert name in text
+    assert "closed form" in text  # numbers carry their assumptions
+    assert matplotlib.image.imread(tmp_path / "plan.png").shape[2] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--graph", "rng"], "ring"),
+        (["--data", "digit"], "digits"),
+        (["--model", "logistics"], "logistic"),
+        (["--weights", "metropoli"], "metropolis"),
+        (["--nodes", "6", "--weights", "push", "--graph", "star"], "needs the rows of W to sum to 1"),
+        (["--nodes", "0"], "node"),
+        (["--rounds", "0"], "rounds"),
+        (["--nodes", "6", "--graph", "ring", "--weights", "local-degree"], "rho"),
+        (["--batch", "2", "--nodes", "6"], "batch"),
+    ],
+)
+def test_bad_options_are_refused_in_words(tmp_path: Path, options: list[str], says: str):
+    code, text = asked(tmp_path, *options)
+    assert code != 0
+    assert says in text
+    assert "Traceback" not in text
+
+
+def digits_plan(W, sampling, alpha: float | None = None) -> Plan:
+    train, _ = data.digits(dtype=torch.float64)
+    n = len(W)
+    shards = (
+        data.partition.equal(train, n) if alpha is None else data.partition.dirichlet(train.targets, n, alpha=alpha)
+    )
+    return plan(Logistic(train, shards, sampling, l2=1e-2), W, 500)
+
+
+def test_averaging_weights_cost_nothing_and_exact_gradients_neither(tmp_path: Path):
+    free = digits_plan(topologies.averaging(4), data.WithReplacement(0.2))
+    assert free.extra_noise == pytest.approx(0, abs=1e-20)
+    assert free.bound(100).network == 0
+    exact = digits_plan(topologies.metropolis(topologies.ring(4)), data.Full())
+    assert exact.independent_from == exact.independent_worst == 0
+    draw_plan(exact, tmp_path / "exact.png")
+    draw_plan(free, tmp_path / "free.svg")
+
+
+def test_methods_that_skew_would_bias_are_said_to_be_biased_and_run_so():
+    """Skewed labels: D-PSGD ends away from the optimum by about what the plan says, DSGT does not."""
+    W = topologies.metropolis(topologies.ring(6))
+    made = digits_plan(W, data.Full(), alpha=0.2)
+    fits = {fit.method: fit for fit in made.methods()}
+    assert fits["dpsgd"].verdict.startswith("biased")
+    assert fits["dsgt"].verdict == "good"
+    assert fits["sgd"].verdict.startswith("no")
+    lr = min(fits["dpsgd"].lr, made.advice.lr)
+    apart = {}
+    for name in ("dpsgd", "dsgt"):
+        x = dsgt.run(dsgt.ALGORITHMS[name](), made.problem, W, rounds=400, lr=lr, every=400).x
+        apart[name] = float((x - x.mean(dim=0)).norm()) / 6**0.5
+    said = lr * made.estimate.zeta2**0.5 / (1 - made.estimate.rho)
+    assert 0.1 * said < apart["dpsgd"] < 2 * said  # an order of magnitude, from above
+    assert apart["dsgt"] < 0.1 * apart["dpsgd"]
+
+
+def test_the_advised_rate_is_near_the_best_on_the_digits():
+    W = topologies.metropolis(topologies.ring(6))
+    made = digits_plan(W, data.WithReplacement(0.1))
+
+    def loss(lr: float) -> float:
+        x = dsgt.run(dsgt.DSGT(), made.problem, W, rounds=500, lr=lr, every=500).x
+        return float(made.problem.loss(x).mean() - made.problem.loss(made.problem.optimum))
+
+    best = min(loss(f * made.advice.lr) for f in (0.03, 0.1, 0.3, 1.0, 3.0))
+    assert loss(made.advice.lr) <= 3 * best
