@@ -18,8 +18,9 @@ lint: .venv/installed-test
 types: .venv/installed-test
 	$(BIN)/mypy
 
+# One thread a process: the tests' tensors are small, and threads of several processes wait for each other.
 unit: .venv/installed-test
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

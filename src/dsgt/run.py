@@ -92,7 +92,7 @@ def iterate(
     network = as_network(network)
     check(type(algorithm).__name__, algorithm.needs, network.matrices)
     x = as_start(x0, network)
-    if x.numel() > SMALL and x.device.type == "cpu":
+    if x.device.type == "cpu":
         keep_freed_memory()
     return _iterate(algorithm, grad, network, x, as_schedule(lr))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +30,7 @@ def plan(
     data: Annotated[str, typer.Option(help=f"One of: {', '.join(DATA)}.")] = "digits",
     model: Annotated[str, typer.Option(help=f"One of: {', '.join(MODELS)}.")] = "logistic",
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 12,
-    graph: Annotated[str, typer.Option(help=f"One of: {', '.join(topologies.GRAPHS)}.")] = "ring",
+    graph: Annotated[str, typer.Option(help=f"A network file, or one of: {', '.join(topologies.GRAPHS)}.")] = "ring",
     weights: Annotated[str, typer.Option(help=f"One of: {', '.join(topologies.WEIGHTS)}.")] = "metropolis",
     rounds: Annotated[int, typer.Option(help="How many rounds the run shall take.", min=1)] = 2000,
     batch: Annotated[int, typer.Option(help="The global batch M of all nodes together.", min=1)] = 256,
@@ -47,7 +46,6 @@ def plan(
     for given, known, what in (
         (data, DATA, "data set"),
         (model, MODELS, "model"),
-        (graph, topologies.GRAPHS, "graph"),
         (weights, topologies.WEIGHTS, "weight rule"),
     ):
         if given not in known:
@@ -66,9 +64,8 @@ def plan(
 
 
 def _weights(graph: str, weights: str, nodes: int, seed: int) -> Matrix:
-    make = topologies.GRAPHS[graph]
-    seeded = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
-    return topologies.WEIGHTS[weights](make(nodes, **seeded))
+    network = topologies.named_network(graph, nodes, seed=seed)
+    return topologies.WEIGHTS[weights](network.graph) if network.W is None else network.W
 
 
 def _problem(
