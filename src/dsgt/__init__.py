@@ -1,6 +1,6 @@
 """Peer-to-peer training in PyTorch, without a server, exact on uneven data."""
 
-from dsgt import algorithms, data, metrics, networks, problems, randomness, topologies
+from dsgt import algorithms, checkpoint, data, metrics, networks, problems, randomness, topologies
 from dsgt._version import __version__
 from dsgt.algorithms import (
     ALGORITHMS,
@@ -46,6 +46,7 @@ __all__ = [
     "Settings",
     "__version__",
     "algorithms",
+    "checkpoint",
     "compare",
     "data",
     "iterate",
