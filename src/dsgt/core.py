@@ -115,6 +115,14 @@ class Network(ABC):
     def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
         """Called by the loop when every node has computed its gradient of round k."""
 
+    def progress(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold of a network besides the messages: what was sent, and what a clock shows."""
+        return {"traffic": torch.tensor([self.traffic.mixings, self.traffic.bytes])}
+
+    def restore(self, progress: dict[str, Tensor]) -> None:
+        """Go on from there."""
+        self.traffic.mixings, self.traffic.bytes = progress["traffic"].tolist()
+
     @property
     def lead(self) -> tuple[int, ...]:
         """What stands before m in the shape of this process's tensors: (n,) in a simulator, () on a real node."""
