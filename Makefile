@@ -4,7 +4,7 @@ BIN := .venv/bin
 # A constraint must never turn into a multi-gigabyte CUDA download on a laptop: constraints.txt pins what is installed.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit faults clean
 
 demo: .venv/installed
 	$(BIN)/dsgt compare dsgt dpsgd d2 sgd
@@ -20,6 +20,10 @@ types: .venv/installed-test
 
 unit: .venv/installed-test
 	$(BIN)/pytest
+
+# Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
+faults: .venv/installed-test
+	$(BIN)/python tests/faults.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

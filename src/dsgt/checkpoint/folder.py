@@ -121,9 +121,14 @@ def latest(folder: str | Path) -> int | None:
     return None
 
 
-def holds_any(folder: str | Path, network: Network) -> bool:
-    """Whether any node's folder holds checkpoints already. All nodes must ask at once."""
-    return bool(_everyone(network, [bool(_files(Path(folder)))]).any())
+def in_use(folder: str | Path) -> bool:
+    """Whether this process's folder holds checkpoints already."""
+    return bool(_files(Path(folder)))
+
+
+def anywhere(network: Network, here: bool) -> bool:
+    """Whether something holds at any node. All nodes must ask at once."""
+    return bool(_everyone(network, [here]).any())
 
 
 def _whole(folder: Path, network: Network, settings: Mapping[str, Any]) -> list[int]:

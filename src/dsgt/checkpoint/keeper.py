@@ -15,7 +15,7 @@ from typing import Any, Generic
 import torch
 from torch import Tensor
 
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, holds_any, load, save
+from dsgt.checkpoint.folder import CheckpointWarning, SaveError, anywhere, in_use, load, save
 from dsgt.checkpoint.part import CheckpointError, DifferentError
 from dsgt.core import Network, S, tensors, with_tensors
 
@@ -80,7 +80,7 @@ class Keeper:
             return beginning
         self._settings = {**settings(), "metrics": ", ".join(columns)}
         if not resume:
-            if holds_any(self.folder.path, self.network):
+            if anywhere(self.network, in_use(self.folder.path)):
                 raise CheckpointError(
                     f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or use "
                     "another folder"
@@ -114,9 +114,19 @@ class Keeper:
         return (k > 0 and k % self.every == 0) or k == self.rounds or self._asked_to_stop(k)
 
     def save(self, progress: Progress[Any]) -> None:
-        """Save; then stop, if that was asked for."""
+        """Save, unless the state is one to which nobody wants to return; then stop, if that was asked for."""
+        diverged = not all(t.isfinite().all() for t in tensors(progress.state).values())
+        if not anywhere(self.network, diverged):
+            self._write(progress)
+        if self._asked_to_stop(progress.k):
+            number = self._asked or signal.SIGTERM
+            name = signal.Signals(number).name
+            message = f"stopped by {name} after round {progress.k} of {self.rounds}; {self.where()}"
+            print(message, file=sys.stderr, flush=True)
+            raise Stopped(number, message)
+
+    def _write(self, progress: Progress[Any]) -> None:
         assert self.folder is not None
-        k = progress.k
         columns = [list(row.values()) for row in progress.rows]
         content = {f"state.{name}": t for name, t in tensors(progress.state).items()}
         content |= {f"network.{name}": t for name, t in self.network.progress().items()}
@@ -125,22 +135,17 @@ class Keeper:
             save(
                 self.folder.path,
                 content,
-                k=k,
+                k=progress.k,
                 network=self.network,
                 settings=self._settings,
                 extra={"seconds": progress.seconds},
                 keep=self.folder.keep,
             )
-            self.last = k
+            self.last = progress.k
         except SaveError as error:
             if self.folder.strict:
                 raise
-            warnings.warn(f"{error}; the run goes on, and {self.where()}", CheckpointWarning, stacklevel=3)
-        if self._asked_to_stop(k):
-            number = self._asked or signal.SIGTERM
-            message = f"stopped by {signal.Signals(number).name} after round {k} of {self.rounds}; {self.where()}"
-            print(message, file=sys.stderr, flush=True)
-            raise Stopped(number, message)
+            warnings.warn(f"{error}; the run goes on, and {self.where()}", CheckpointWarning, stacklevel=4)
 
     def where(self) -> str:
         """Where the last good checkpoint is, and how to use it."""
@@ -176,9 +181,7 @@ class Keeper:
     def _asked_to_stop(self, k: int) -> bool:
         if self.network.node is None:
             return self._asked is not None
-        if k % LOOK_EVERY:
-            return False
-        return float(self.network.mean(torch.tensor([float(self._asked is not None)], dtype=torch.float64))) > 0
+        return k % LOOK_EVERY == 0 and anywhere(self.network, self._asked is not None)
 
 
 def _under(prefix: str, content: Mapping[str, Tensor]) -> dict[str, Tensor]:
