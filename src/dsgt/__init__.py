@@ -16,7 +16,7 @@ from dsgt.algorithms import (
     ExactDiffusion,
 )
 from dsgt.comparison import Comparison, Settings, compare
-from dsgt.core import Algorithm, Mix, Needs, Network, Pending, settle
+from dsgt.core import Algorithm, Mix, Needs, Network, Pending, restart_tracking, settle
 from dsgt.networks import NeighbourError
 from dsgt.optim import Optimizer
 from dsgt.run import DivergedError, Result, iterate, run
@@ -54,6 +54,7 @@ __all__ = [
     "networks",
     "problems",
     "randomness",
+    "restart_tracking",
     "run",
     "settle",
     "topologies",

@@ -207,3 +207,12 @@ def with_tensors(state: S, values: dict[str, Tensor]) -> S:
         for name, old in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
     }
     return type(state)(**fields)
+
+
+def restart_tracking(algorithm: Algorithm[S], state: S, mix: Mix) -> S:
+    """The same models, and everything else that the method remembers begun anew: mean(y) = mean(s) is true again.
+
+    For a network that has lost a message or a node, which a tracker never forgets by itself. All nodes must do it in
+    the same round; ``mix`` is the network that they go on with.
+    """
+    return algorithm.init(settle(state)[0], mix)

@@ -15,7 +15,7 @@ from torch import Tensor
 from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
-from dsgt.core import Algorithm, Network, S, settle
+from dsgt.core import Algorithm, Network, S, restart_tracking, settle
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
 from dsgt.topologies.matrix import MatrixLike
@@ -85,15 +85,17 @@ def iterate(
     lr: Schedule,
     *,
     after: tuple[int, S] | None = None,
+    restart_every: int | None = None,
 ) -> Iterator[S]:
     """The states of a run, for ever: first the initial state, then the state after each round.
 
     ``grad(x, k)`` gives every node's gradient at its own model in round k: (n, m) -> (n, m) where all nodes live in
     this process, (m,) -> (m,) on a real node. ``after=(k, state)`` goes on from the state after k rounds instead.
+    ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     """
     network = as_network(network)
     check(type(algorithm).__name__, algorithm.needs, network.matrices)
-    return _iterate(algorithm, grad, network, as_start(x0, network), as_schedule(lr), after)
+    return _iterate(algorithm, grad, network, as_start(x0, network), as_schedule(lr), after, restart_every)
 
 
 def _iterate(
@@ -103,10 +105,13 @@ def _iterate(
     x: Tensor,
     lr: Callable[[int], float],
     after: tuple[int, S] | None,
+    restart_every: int | None,
 ) -> Iterator[S]:
     k, state = after if after is not None else (0, algorithm.init(x, network.at(0)))
     while True:
         yield state
+        if restart_every is not None and k > 0 and k % restart_every == 0:
+            state = restart_tracking(algorithm, state, network.at(k))
         g = grad(state[0], k)
         check_gradient(g, state[0], network, k, lr(k))
         network.computed(k)
@@ -139,19 +144,23 @@ def run(
     metrics: Mapping[str, measured.Metric] = measured.DEFAULT,
     x0: Tensor | None = None,
     seed: int = 0,
+    restart_every: int | None = None,
     checkpoint_dir: str | Path | Folder | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
 ) -> Result[S]:
     """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times).
 
+    ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     With ``checkpoint_dir`` the run is saved there every ``checkpoint_every`` rounds (by default ten times), at its end,
     and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
     one, and ends bit for bit as if it had never been interrupted.
     """
     network = as_network(network)
-    if rounds < 1 or (every is not None and every < 1):
-        raise ValueError(f"rounds is {rounds} and every is {every}; both count rounds and start at 1")
+    if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
+        raise ValueError(
+            f"rounds is {rounds}, every is {every} and restart_every {restart_every}; they count rounds, from 1 on"
+        )
     if problem.nodes != network.nodes:
         raise ValueError(
             f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
@@ -164,11 +173,11 @@ def run(
     keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
     at = keeper.begin(
         algorithm.init(x, network.at(0)),
-        settings=lambda: _settings(algorithm, problem, network, x, seed),
+        settings=lambda: _settings(algorithm, problem, network, x, seed) | {"restart_every": restart_every or 0},
         columns=list(metrics),
         resume=resume,
     )
-    states = _iterate(algorithm, local.oracle(seed), network, x, schedule, (at.k, at.state))
+    states = _iterate(algorithm, local.oracle(seed), network, x, schedule, (at.k, at.state), restart_every)
 
     rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
     state: Any = at.state

@@ -1,5 +1,6 @@
 """Save, load, resume: nothing lost when a job ends before its time."""
 
+from dsgt.checkpoint.export import export, models
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, latest, load, save
 from dsgt.checkpoint.keeper import Folder, Stopped
 from dsgt.checkpoint.part import CheckpointError, DamagedError, DifferentError, Part
@@ -15,7 +16,9 @@ __all__ = [
     "SaveError",
     "Stopped",
     "Training",
+    "export",
     "latest",
     "load",
+    "models",
     "save",
 ]

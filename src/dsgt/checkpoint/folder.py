@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -104,21 +104,30 @@ def load(folder: str | Path, *, network: Network, settings: Mapping[str, Any]) -
 
 def latest(folder: str | Path) -> int | None:
     """The newest round of which every part is here and whole; None where there is none. For a shared folder."""
+    try:
+        return parts_of(folder, ())[0]
+    except FileNotFoundError:
+        return None
+
+
+def parts_of(folder: str | Path, without: Collection[int]) -> tuple[int, list[Part]]:
+    """The newest round of which every part is here and whole, but for the nodes without, and its parts in order."""
     rounds: dict[tuple[int, int], list[Path]] = {}
     for path in _files(Path(folder)):
-        k, _, nodes = _parsed(path)
-        rounds.setdefault((k, nodes), []).append(path)
+        k, node, nodes = _parsed(path)
+        if node is None or node not in without:
+            rounds.setdefault((k, nodes), []).append(path)
     for (k, nodes), paths in sorted(rounds.items(), reverse=True):
         try:
-            parts = [read(path) for path in paths]
+            parts = sorted((read(path) for path in paths), key=lambda part: part.node or 0)
         except CheckpointError as error:
             _warn(f"{error}; passing it over")
             continue
-        if all((p.k, p.nodes, p.settings) == (k, nodes, parts[0].settings) for p in parts):
-            present = {p.node for p in parts}
-            if present in ({None}, set(range(nodes))):
-                return k
-    return None
+        wanted = [None] if parts[0].node is None else [i for i in range(nodes) if i not in without]
+        alike = all((p.k, p.nodes, p.settings.get("W")) == (k, nodes, parts[0].settings.get("W")) for p in parts)
+        if alike and [p.node for p in parts] == wanted:
+            return k, parts
+    raise FileNotFoundError(f"{folder} holds no checkpoint of which every part is whole")
 
 
 def in_use(folder: str | Path) -> bool:
