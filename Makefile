@@ -24,6 +24,7 @@ unit: .venv/installed-test
 # Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
 faults: .venv/installed-test
 	$(BIN)/python tests/faults.py
+	$(BIN)/python tests/drift.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -189,8 +189,8 @@ def main(most: int, names: list[str]) -> int:
         for number, n in enumerate(sizes[:most]):
             with tempfile.TemporaryDirectory() as folder:
                 found.append(fault(n, Path(folder), random.Random(f"{name} {number}")))
-            if found[-1].says:
-                print(found[-1].says, file=sys.stderr)
+            o = found[-1]
+            print(f"{name} {number}: survived {o.survived}, lost {o.lost}, equal {o.equal}\n{o.says}", file=sys.stderr)
         survived, equal = (sum(getattr(o, key) for o in found) for key in ("survived", "equal"))
         nodes = ", ".join(map(str, sorted(set(sizes[:most]))))
         most_lost = max(o.lost for o in found)
