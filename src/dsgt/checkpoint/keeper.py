@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Generic
 
 import torch
-from torch import Tensor
 
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, anywhere, in_use, load, save
-from dsgt.checkpoint.part import CheckpointError, DifferentError
+from dsgt.checkpoint.part import CheckpointError, DifferentError, under
 from dsgt.core import Network, S, tensors, with_tensors
 
 LOOK_EVERY = 10
@@ -95,12 +94,12 @@ class Keeper:
                 f"least {part.k} rounds, or use another folder"
             )
         template = tensors(blank)  # waits for its messages, if it has sent any
-        values = _under("state.", part.tensors)
+        values = under("state.", part.tensors)
         for name in sorted({*template, *values}):
             there, here = (tuple(t[name].shape) if name in t else None for t in (values, template))
             if there != here:
                 raise DifferentError(f"{self.folder.path} holds {name} with shape {there}, but here it is {here}")
-        self.network.restore(_under("network.", part.tensors))
+        self.network.restore(under("network.", part.tensors))
         self.last = part.k
         table = part.tensors["rows"].tolist()
         rows: list[Row] = [{"round": int(k)} | dict(zip(columns, row, strict=True)) for k, *row in table]
@@ -182,7 +181,3 @@ class Keeper:
         if self.network.node is None:
             return self._asked is not None
         return k % LOOK_EVERY == 0 and anywhere(self.network, self._asked is not None)
-
-
-def _under(prefix: str, content: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): t for name, t in content.items() if name.startswith(prefix)}

@@ -125,6 +125,11 @@ def read(path: Path) -> Part:
     return part
 
 
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin with the prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+
 def _contents(path: Path) -> tuple[dict[str, Any], str, str, dict[str, Tensor]]:
     if path.is_symlink() or not path.is_file():
         raise ValueError("it is not a regular file")  # a link could lead out of the folder

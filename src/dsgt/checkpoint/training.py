@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, load, save
-from dsgt.checkpoint.part import DifferentError, Part
+from dsgt.checkpoint.part import DifferentError, Part, under
 
 if TYPE_CHECKING:  # the optimizer stands on the loop, and the loop on checkpoints
     from dsgt.optim import Optimizer
@@ -64,15 +64,15 @@ class Training:
         if part is None:
             return 0
         content = part.tensors
-        self._check(_under("model.", content))
-        self.model.load_state_dict(_under("model.", content), strict=False)
+        self._check(under("model.", content))
+        self.model.load_state_dict(under("model.", content), strict=False)
         blank = self.optimizer.state_dict()
         for group, values in zip(blank["param_groups"], part.extra["groups"], strict=True):
             group.update(values)
-        blank["dsgt"] |= {"round": part.k, "tensors": _under("optimizer.", content)}
+        blank["dsgt"] |= {"round": part.k, "tensors": under("optimizer.", content)}
         self.optimizer.load_state_dict(blank)
-        self.optimizer.network.restore(_under("network.", content))
-        for device, state in _under("random.", content).items():
+        self.optimizer.network.restore(under("network.", content))
+        for device, state in under("random.", content).items():
             if device == "cpu":
                 torch.set_rng_state(state)
             elif torch.cuda.is_available():
@@ -116,7 +116,3 @@ def _random_states() -> dict[str, Tensor]:
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
     return states
-
-
-def _under(prefix: str, content: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): t for name, t in content.items() if name.startswith(prefix)}
