@@ -108,6 +108,7 @@ def _iterate(
     restart_every: int | None,
 ) -> Iterator[S]:
     k, state = after if after is not None else (0, algorithm.init(x, network.at(0)))
+    del x, after  # with a million nodes the memory is wanted
     while True:
         yield state
         if restart_every is not None and k > 0 and k % restart_every == 0:
@@ -181,10 +182,11 @@ def run(
 
     rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
     state: Any = at.state
-    training, resumed = at.seconds, time.perf_counter()
+    first, training, resumed = at.k, at.seconds, time.perf_counter()
+    del at
     with keeper.listening():
         try:
-            for k, state in zip(range(at.k, rounds + 1), states, strict=False):
+            for k, state in zip(range(first, rounds + 1), states, strict=False):
                 measuring = (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k)
                 saving = keeper.due(k)
                 if not (measuring or saving):
