@@ -4,7 +4,7 @@ BIN := .venv/bin
 # A constraint must never turn into a multi-gigabyte CUDA download on a laptop: constraints.txt pins what is installed.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit faults clean
 
 demo: .venv/installed
 	$(BIN)/dsgt compare dsgt dpsgd d2 sgd
@@ -21,6 +21,11 @@ types: .venv/installed-test
 # One thread a process: the tests' tensors are small, and threads of several processes wait for each other.
 unit: .venv/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4
+
+# Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
+faults: .venv/installed-test
+	$(BIN)/python tests/faults.py
+	$(BIN)/python tests/drift.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

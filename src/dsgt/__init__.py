@@ -1,6 +1,6 @@
 """Peer-to-peer training in PyTorch, without a server, exact on uneven data."""
 
-from dsgt import algorithms, data, metrics, networks, problems, randomness, theory, topologies
+from dsgt import algorithms, checkpoint, data, metrics, networks, problems, randomness, theory, topologies
 from dsgt._version import __version__
 from dsgt.algorithms import (
     ALGORITHMS,
@@ -16,7 +16,7 @@ from dsgt.algorithms import (
     ExactDiffusion,
 )
 from dsgt.comparison import Comparison, Settings, compare
-from dsgt.core import Algorithm, Mix, Needs, Network, Pending, settle
+from dsgt.core import Algorithm, Mix, Needs, Network, Pending, restart_tracking, settle
 from dsgt.networks import NeighbourError
 from dsgt.optim import Optimizer
 from dsgt.run import DivergedError, Result, iterate, run
@@ -46,6 +46,7 @@ __all__ = [
     "Settings",
     "__version__",
     "algorithms",
+    "checkpoint",
     "compare",
     "data",
     "iterate",
@@ -53,6 +54,7 @@ __all__ = [
     "networks",
     "problems",
     "randomness",
+    "restart_tracking",
     "run",
     "settle",
     "theory",

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from dsgt import metrics, topologies
 from dsgt._version import __version__
 from dsgt.algorithms import ALGORITHMS
+from dsgt.checkpoint.journal import Journal
 from dsgt.core import Matrix
 from dsgt.data import WithReplacement, digits, partition
 from dsgt.problems import Logistic
@@ -121,12 +122,18 @@ class Job:
 
 
 def compare(
-    settings: Settings, *, workers: int = 2, progress: Callable[[int, int, Job], None] | None = None
+    settings: Settings,
+    *,
+    workers: int = 2,
+    progress: Callable[[int, int, Job], None] | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
 ) -> Comparison:
     """Run every method at every learning rate with every seed: the same budget for all.
 
     A method's learning rate is the one with the lowest final training loss of the mean model, averaged over the
     seeds. ``progress`` is told how many runs of how many are done, and which was the last.
+    With a ``folder`` every finished run is noted there at once, and ``resume=True`` does not do those again.
     """
     for method in settings.methods:
         settings.weights_for(method)
@@ -137,12 +144,21 @@ def compare(
         for lr in settings.lrs
         for seed in range(settings.seeds)
     ]
-    rows: dict[Job, list[Row]] = {}
-    for done, (job, found) in enumerate(_results(jobs, workers), start=1):
+    journal = None if folder is None else Journal(folder / "finished.jsonl", asdict(settings), resume=resume)
+    rows: dict[Job, list[Row]] = {} if journal is None else _finished(journal, settings)
+    left = [job for job in jobs if job not in rows]
+    for done, (job, found) in enumerate(_results(left, workers), start=len(jobs) - len(left) + 1):
         rows[job] = found
+        if journal is not None:
+            journal.append({"method": job.method, "lr": job.lr, "seed": job.seed, "rows": found})
         if progress is not None:
             progress(done, len(jobs), job)
     return Comparison(settings, [row for job in jobs for row in rows[job]])
+
+
+def _finished(journal: Journal, settings: Settings) -> dict[Job, list[Row]]:
+    pieces = [p for p in journal.finished if p.keys() >= {"method", "lr", "seed", "rows"}]
+    return {Job(settings, p["method"], p["lr"], p["seed"]): p["rows"] for p in pieces}
 
 
 def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, list[Row]]]:

@@ -115,6 +115,14 @@ class Network(ABC):
     def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
         """Called by the loop when every node has computed its gradient of round k."""
 
+    def progress(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold of a network besides the messages: what was sent, and what a clock shows."""
+        return {"traffic": torch.tensor([self.traffic.mixings, self.traffic.bytes])}
+
+    def restore(self, progress: dict[str, Tensor]) -> None:
+        """Go on from there."""
+        self.traffic.mixings, self.traffic.bytes = progress["traffic"].tolist()
+
     @property
     def lead(self) -> tuple[int, ...]:
         """What stands before m in the shape of this process's tensors: (n,) in a simulator, () on a real node."""
@@ -199,3 +207,12 @@ def with_tensors(state: S, values: dict[str, Tensor]) -> S:
         for name, old in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
     }
     return type(state)(**fields)
+
+
+def restart_tracking(algorithm: Algorithm[S], state: S, mix: Mix) -> S:
+    """The same models, and everything else that the method remembers begun anew: mean(y) = mean(s) is true again.
+
+    For a network that has lost a message or a node, which a tracker never forgets by itself. All nodes must do it in
+    the same round; ``mix`` is the network that they go on with.
+    """
+    return algorithm.init(settle(state)[0], mix)

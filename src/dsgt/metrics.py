@@ -124,6 +124,23 @@ def tracking(s: Snapshot) -> float:
     return float((s.field(name) - s.field("g").mean(dim=0)).norm()) / math.sqrt(len(s.x))
 
 
+def tracking_drift(s: Snapshot) -> float:
+    """||ȳ - s̄||, zero but for rounding while no message is lost; or ||d̄||, where a method adds up flows to zero.
+
+    It costs one mean over all nodes. Should it grow, ``restart_tracking`` or ``restart_every`` makes it zero again.
+    """
+    fields = tensors(s.state)
+    for y in ("y", "Wy"):
+        if y in fields:
+            return float(s.network.mean(fields[y] - fields["g"]).norm())
+    for d in ("d", "q"):
+        if d in fields:
+            return float(s.network.mean(fields[d]).norm())
+    raise ValueError(
+        f"tracking_drift needs a tracker or a sum of flows, but the state has only {', '.join(fields)}; drop it here"
+    )
+
+
 def gap(s: Snapshot) -> float:
     """F(x̄) - F(x*): the excess loss of the mean model, where the optimum is known."""
     return float(s.problem.loss(s.mean)) - float(s.problem.loss(s.optimum))

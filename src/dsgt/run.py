@@ -6,14 +6,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
 import torch
 from torch import Tensor
 
 from dsgt import metrics as measured
-from dsgt.core import Algorithm, Network, S, settle
+from dsgt.checkpoint import fingerprint
+from dsgt.checkpoint.keeper import Folder, Keeper, Progress
+from dsgt.core import Algorithm, Network, S, restart_tracking, settle
 from dsgt.memory import keep_freed_memory
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
@@ -31,10 +33,10 @@ SMALL = 1 << 16
 class DivergedError(ArithmeticError):
     """A gradient stopped being a number."""
 
-    def __init__(self, node: int, k: int, lr: float) -> None:
+    def __init__(self, node: int, k: int, lr: float, where: str = "") -> None:
         super().__init__(
             f"the gradient of node {node} in round {k} is not finite (lr = {lr:g}): the data holds a NaN, or the run "
-            "has diverged; lower lr, or use a method or weights with a wider stability limit"
+            f"has diverged; lower lr, or use a method or weights with a wider stability limit{where and '; '}{where}"
         )
         self.node, self.k, self.lr = node, k, lr
 
@@ -82,31 +84,47 @@ def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) ->
 
 
 def iterate(
-    algorithm: Algorithm[S], grad: Oracle, network: Network | MatrixLike, x0: Tensor, lr: Schedule
+    algorithm: Algorithm[S],
+    grad: Oracle,
+    network: Network | MatrixLike,
+    x0: Tensor,
+    lr: Schedule,
+    *,
+    after: tuple[int, S] | None = None,
+    restart_every: int | None = None,
 ) -> Iterator[S]:
     """The states of a run, for ever: first the initial state, then the state after each round.
 
     ``grad(x, k)`` gives every node's gradient at its own model in round k: (n, m) -> (n, m) where all nodes live in
-    this process, (m,) -> (m,) on a real node.
+    this process, (m,) -> (m,) on a real node. ``after=(k, state)`` goes on from the state after k rounds instead.
+    ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     """
     network = as_network(network)
     check(type(algorithm).__name__, algorithm.needs, network.matrices)
     x = as_start(x0, network)
-    if x.device.type == "cpu":
-        keep_freed_memory()
-    return _iterate(algorithm, grad, network, x, as_schedule(lr))
+    return _iterate(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
 
 
 def _iterate(
-    algorithm: Algorithm[S], grad: Oracle, network: Network, x: Tensor, lr: Callable[[int], float]
+    algorithm: Algorithm[S],
+    grad: Oracle,
+    network: Network,
+    x: Tensor,
+    lr: Callable[[int], float],
+    after: tuple[int, S] | None,
+    restart_every: int | None,
 ) -> Iterator[S]:
-    state = algorithm.init(x, network.at(0))
-    k = 0
+    k, state = after if after is not None else (0, algorithm.init(x, network.at(0)))
+    if x.device.type == "cpu":
+        keep_freed_memory()
+    del x, after  # with a million nodes the memory is wanted
     while True:
         yield state
-        x, rate = state[0], lr(k)
-        g = grad(x, k)
-        check_gradient(g, x, network, k, rate)
+        if restart_every is not None and k > 0 and k % restart_every == 0:
+            state = restart_tracking(algorithm, state, network.at(k))
+        rate = lr(k)
+        g = grad(state[0], k)
+        check_gradient(g, state[0], network, k, rate)
         network.computed(k)
         state = algorithm.update(state, g, network.at(k), rate)
         k += 1
@@ -137,41 +155,77 @@ def run(
     metrics: Mapping[str, measured.Metric] = measured.DEFAULT,
     x0: Tensor | None = None,
     seed: int = 0,
+    restart_every: int | None = None,
+    checkpoint_dir: str | Path | Folder | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
 ) -> Result[S]:
-    """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times)."""
+    """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times).
+
+    ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
+    With ``checkpoint_dir`` the run is saved there every ``checkpoint_every`` rounds (by default ten times), at its end,
+    and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
+    one, and ends bit for bit as if it had never been interrupted.
+    """
     network = as_network(network)
-    if rounds < 1 or (every is not None and every < 1):
-        raise ValueError(f"rounds is {rounds} and every is {every}; both count rounds and start at 1")
+    if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
+        raise ValueError(
+            f"rounds is {rounds}, every is {every} and restart_every {restart_every}; they count rounds, from 1 on"
+        )
     if problem.nodes != network.nodes:
         raise ValueError(
             f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
         )
+    check(type(algorithm).__name__, algorithm.needs, network.matrices)
     every = every or max(1, rounds // 100)
+    schedule = as_schedule(lr)
     local = problem if network.node is None else problem[network.node]
-    start = problem.start(seed) if x0 is None else x0
-    states = iterate(algorithm, local.oracle(seed), network, start, lr)
+    x = as_start(problem.start(seed) if x0 is None else x0, network)
+    keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
+    at = keeper.begin(
+        algorithm.init(x, network.at(0)),
+        settings=lambda: _settings(algorithm, problem, network, x, seed) | {"restart_every": restart_every or 0},
+        columns=list(metrics),
+        resume=resume,
+    )
+    states = _iterate(algorithm, local.oracle(seed), network, x, schedule, (at.k, at.state), restart_every)
 
-    with threads(1 if network.nodes * problem.dim <= SMALL else torch.get_num_threads()):
-        return _measured(states, problem, network, rounds, every, metrics)
-
-
-def _measured(
-    states: Iterator[S],
-    problem: Problem,
-    network: Network,
-    rounds: int,
-    every: int,
-    metrics: Mapping[str, measured.Metric],
-) -> Result[S]:
-    rows: list[dict[str, float]] = []
-    training, resumed = 0.0, time.perf_counter()
-    state: Any = None
-    for k, state in enumerate(islice(states, rounds + 1)):
-        if k % every and k != rounds:
-            continue
-        training += time.perf_counter() - resumed
-        snapshot = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
-        rows.append({"round": k} | {name: metric(snapshot) for name, metric in metrics.items()})
-        resumed = time.perf_counter()
+    rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
+    state: Any = at.state
+    first, training, resumed = at.k, at.seconds, time.perf_counter()
+    del at
+    with keeper.listening(), threads(1 if network.nodes * problem.dim <= SMALL else torch.get_num_threads()):
+        try:
+            for k, state in zip(range(first, rounds + 1), states, strict=False):
+                measuring = (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k)
+                saving = keeper.due(k)
+                if not (measuring or saving):
+                    continue
+                training += time.perf_counter() - resumed
+                if measuring:
+                    seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
+                    rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
+                if saving:
+                    keeper.save(Progress(k, state, rows, training))
+                resumed = time.perf_counter()
+        except DivergedError as error:
+            raise DivergedError(error.node, error.k, error.lr, keeper.where()) from error
     state = settle(state)
     return Result(rows, state, network.gather(state.x))
+
+
+def _settings(
+    algorithm: Algorithm[S], problem: Problem, network: Network, x: Tensor, seed: int
+) -> dict[str, str | int | float]:
+    """What makes a run this one. Not the learning rate and the number of rounds: a run may go on with others."""
+    return {
+        "kind": "run",
+        "method": fingerprint.method(algorithm),
+        "nodes": network.nodes,
+        "W": fingerprint.weights(network.matrices),
+        "problem": type(problem).__name__,
+        "samples": problem.samples,
+        "epochs_per_round": problem.epochs_per_round,
+        "start": fingerprint.start(x),
+        "seed": seed,
+    }

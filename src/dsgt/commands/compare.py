@@ -33,6 +33,7 @@ def compare_command(
     seeds: Annotated[int, typer.Option(help="Repetitions with other shards and batches.")] = 3,
     out: Annotated[Path, typer.Option(help="Where settings, rows and figures go.")] = Path("runs/compare"),
     workers: Annotated[int, typer.Option(help="Runs at a time.")] = 2,
+    resume: Annotated[bool, typer.Option("--resume", help="Do not repeat runs that --out has already.")] = False,
 ) -> None:
     """Compare methods on logistic regression over the embedded digits, each at its best learning rate.
 
@@ -49,10 +50,13 @@ def compare_command(
             def show(done: int, total: int, job: Job) -> None:
                 progress.update(task, completed=done, total=total, description=f"{job.method} at lr {job.lr:g}")
 
-            found = compare(settings, workers=workers, progress=show)
+            found = compare(settings, workers=workers, progress=show, folder=out, resume=resume)
     except (ValueError, OSError) as error:
         console.print(f"[red]error:[/] {error}", highlight=False, markup=True)
         raise typer.Exit(2) from error
+    except KeyboardInterrupt as interrupt:
+        console.print(f"Stopped; what is finished is in {out}: give the command again with --resume.", highlight=False)
+        raise typer.Exit(130) from interrupt
     console.print(_table(found))
     for line in found.table():
         if line["weights"] not in (weights, "all", "push", "file"):

@@ -8,5 +8,6 @@ from dsgt.networks.dense import Dense
 from dsgt.networks.mpi import MPIPeers
 from dsgt.networks.peers import NeighbourError
 from dsgt.networks.torchdist import TorchPeers
+from dsgt.topologies.leave import without
 
-__all__ = ["Clocked", "Cycle", "Dense", "MPIPeers", "NeighbourError", "TorchPeers", "stragglers"]
+__all__ = ["Clocked", "Cycle", "Dense", "MPIPeers", "NeighbourError", "TorchPeers", "stragglers", "without"]

@@ -93,6 +93,14 @@ class Clocked(Network):
     def computed(self, k: int) -> None:
         self.clock += self._seconds(k)
 
+    def progress(self) -> dict[str, Tensor]:
+        clocks = {"clock": torch.from_numpy(self.clock.copy()), "link_free": torch.from_numpy(self.link_free.copy())}
+        return super().progress() | clocks
+
+    def restore(self, progress: dict[str, Tensor]) -> None:
+        super().restore(progress)
+        self.clock, self.link_free = progress["clock"].numpy().copy(), progress["link_free"].numpy().copy()
+
     def _seconds(self, k: int) -> Seconds:
         given = self._compute(k) if callable(self._compute) else self._compute
         seconds = np.asarray(given, dtype=np.float64)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -113,10 +114,29 @@ def _join(backend: str | None, timeout: float) -> None:
     if torch.cuda.is_available() and backend != "gloo":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    store = _store_of_this_start(timedelta(seconds=timeout))
+    if store is None:
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    else:
+        rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout), store=store, rank=rank, world_size=world)
     atexit.register(_leave)
 
 
 def _leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _store_of_this_start(timeout: timedelta) -> Any:
+    """torchrun keeps one store over all its restarts, so that a restarted node may read the address of a dead one
+    (pytorch issue 135712). On one machine the number of the restart tells them apart. Machines count their restarts
+    each for itself, so over several of them start torchrun with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."""
+    environ = os.environ
+    shared = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if not shared or environ.get("LOCAL_WORLD_SIZE") != environ["WORLD_SIZE"]:
+        return None
+    address, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
+    store = dist.TCPStore(address, port, is_master=False, timeout=timeout)  # type: ignore[attr-defined]
+    number = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"dsgt/{number}", store)  # type: ignore[attr-defined]

@@ -25,6 +25,7 @@ from dsgt.topologies.graphs import (
     star,
     torus,
 )
+from dsgt.topologies.leave import without
 from dsgt.topologies.matrix import as_matrix
 from dsgt.topologies.names import named_network
 from dsgt.topologies.spectrum import Description, describe, rho, smallest_eigenvalue
@@ -91,5 +92,6 @@ __all__ = [
     "smallest_eigenvalue",
     "star",
     "torus",
+    "without",
     "write_network",
 ]

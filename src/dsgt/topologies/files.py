@@ -22,6 +22,9 @@ from dsgt.topologies.assemble import from_entries
 from dsgt.topologies.check import graph_of_numbers
 from dsgt.topologies.matrix import MatrixLike, as_matrix
 
+NODES_WITHOUT_EDGES = 100_000
+"""More nodes than this are read only where there are edges to join them."""
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -101,9 +104,17 @@ def from_adjacency(A: MatrixLike) -> nx.Graph[int]:
     return from_edges(sorted(heard), nodes=pattern.shape[0], directed=not both)
 
 
+def _bounded(nodes: int, edges: int) -> int:
+    """A few bytes must not ask for a graph that fills the memory: so many nodes are never joined by so few edges."""
+    if nodes > max(NODES_WITHOUT_EDGES, edges + 1):
+        raise ValueError(f"it claims {nodes} nodes, but has {edges} edges")
+    return nodes
+
+
 def _read_json(path: Path) -> Stored:
     fields = json.loads(path.read_text())
-    graph = from_edges(fields["edges"], nodes=int(fields["nodes"]), directed=bool(fields.get("directed", False)))
+    nodes = _bounded(int(fields["nodes"]), len(fields["edges"]))
+    graph = from_edges(fields["edges"], nodes=nodes, directed=bool(fields.get("directed", False)))
     if "W" not in fields:
         return Stored(graph, None)
     entries = np.array(fields["W"], dtype=np.float64).reshape(-1, 3)
@@ -113,7 +124,9 @@ def _read_json(path: Path) -> Stored:
 
 def _read_npz(path: Path) -> Stored:
     with np.load(path) as fields:
-        graph = from_edges(fields["edges"].tolist(), nodes=int(fields["nodes"]), directed=bool(fields["directed"]))
+        edges = fields["edges"].tolist()
+        nodes = _bounded(int(fields["nodes"]), len(edges))
+        graph = from_edges(edges, nodes=nodes, directed=bool(fields["directed"]))
         if "values" not in fields:
             return Stored(graph, None)
         return Stored(graph, as_matrix(from_entries(len(graph), fields["rows"], fields["columns"], fields["values"])))
@@ -124,12 +137,15 @@ def _read_graphml(path: Path) -> Stored:
     raw = nx.read_graphml(path)
     names = {v: int(v) if all(str(u).isdigit() for u in raw.nodes) else k for k, v in enumerate(raw.nodes)}
     edges = [(names[u], names[v]) for u, v in raw.edges()]
+    _bounded(1 + max(names.values(), default=-1), len(edges) + len(raw))
     return Stored(from_edges(edges, nodes=len(raw), directed=raw.is_directed()), None)
 
 
 def _read_edges(path: Path) -> Stored:
     lines = [line.split("#")[0].split() for line in path.read_text().splitlines()]
-    return Stored(from_edges([line[:2] for line in lines if line]), None)
+    edges = [(int(line[0]), int(line[1])) for line in lines if line]
+    _bounded(1 + max((max(edge) for edge in edges), default=-1), len(edges))
+    return Stored(from_edges(edges), None)
 
 
 def _read_adjacency(path: Path) -> Stored:

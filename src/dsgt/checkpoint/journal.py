@@ -1,0 +1,60 @@
+"""A file of finished pieces of work, a JSON line each: what a comparison that was interrupted need not do again."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dsgt.checkpoint.folder import CheckpointWarning
+from dsgt.checkpoint.part import FORMAT, DifferentError
+
+SIZE_LIMIT = 1 << 30
+"""Bytes that a reader is willing to read."""
+
+
+class Journal:
+    """The first line says what the work is; each later one is a finished piece. A line cut off by a crash is redone."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self.about = json.loads(json.dumps({"format": FORMAT, "settings": dict(settings)}))
+        self.finished: list[dict[str, Any]] = self._read() if resume and path.is_file() else []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in (self.about, *self.finished)))
+        temporary.replace(path)
+
+    def append(self, piece: Mapping[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(dict(piece)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _read(self) -> list[dict[str, Any]]:
+        if self.path.stat().st_size > SIZE_LIMIT:
+            raise DifferentError(f"{self.path} is longer than {SIZE_LIMIT} bytes; it was not written here")
+        lines = []
+        for number, text in enumerate(self.path.read_text(errors="replace").splitlines(), start=1):
+            try:
+                line = json.loads(text)
+                if not isinstance(line, dict):
+                    raise ValueError("it is not a table")
+                lines.append(line)
+            except (ValueError, RecursionError) as error:
+                warnings.warn(f"line {number} of {self.path} is not whole ({error}); its work is done again",
+                              CheckpointWarning, stacklevel=4)  # fmt: skip
+        here = self.about["settings"]
+        there = lines[0].get("settings") if lines else None
+        if not isinstance(there, dict) or lines[0].get("format") != FORMAT:
+            raise DifferentError(f"{self.path} does not begin with the settings of a comparison; use another folder")
+        for key in sorted({*here, *there}):
+            if here.get(key) != there.get(key):
+                raise DifferentError(
+                    f"{self.path} was begun with {key} = {there.get(key)}, but here it is {here.get(key)}; resume with "
+                    "the same settings, or use another folder"
+                )
+        return lines[1:]

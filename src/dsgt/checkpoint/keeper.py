@@ -1,0 +1,183 @@
+"""The checkpoints of one run: where it begins, when it saves, and how it stops when it is asked to."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+import torch
+
+from dsgt.checkpoint.folder import CheckpointWarning, SaveError, anywhere, in_use, load, save
+from dsgt.checkpoint.part import CheckpointError, DifferentError, under
+from dsgt.core import Network, S, tensors, with_tensors
+
+LOOK_EVERY = 10
+"""Real nodes can stop only together, and asking costs a small message to all; so they ask every so many rounds."""
+
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where checkpoints go, how many stay, and whether a run stops when one cannot be written."""
+
+    path: str | Path
+    keep: int = 3
+    strict: bool = False
+
+
+class Stopped(SystemExit):
+    """A run was asked to stop, has saved, and can be resumed. The exit code is 128 + the signal, as in a shell."""
+
+    def __init__(self, signal_number: int, message: str) -> None:
+        super().__init__(128 + signal_number)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Progress(Generic[S]):
+    """How far a run has come."""
+
+    k: int
+    state: S
+    rows: list[Row]
+    seconds: float
+
+
+class Keeper:
+    """Saves a run every so many rounds, at its end and when it is asked to stop; without a folder it does nothing."""
+
+    def __init__(self, folder: str | Path | Folder | None, *, every: int | None, rounds: int, network: Network) -> None:
+        if every is not None and (folder is None or every < 1):
+            raise ValueError(f"checkpoint_every is {every} and checkpoint_dir {folder}; give a folder, and rounds >= 1")
+        self.folder = folder if isinstance(folder, Folder) or folder is None else Folder(folder)
+        self.every, self.rounds, self.network = every or max(1, rounds // 10), rounds, network
+        self.last: int | None = None
+        """The round of the newest checkpoint."""
+        self._settings: Mapping[str, Any] = {}
+        self._asked: int | None = None
+        """The signal that asked this process to stop."""
+
+    def begin(
+        self, blank: S, *, settings: Callable[[], Mapping[str, Any]], columns: Sequence[str], resume: bool
+    ) -> Progress[S]:
+        """The newest checkpoint where there is one to resume, else the beginning; ``blank`` is the initial state."""
+        beginning = Progress(0, blank, [], 0.0)
+        if self.folder is None:
+            if resume:
+                raise ValueError("resume is True, but there is no checkpoint_dir to resume from; give the run's folder")
+            return beginning
+        self._settings = {**settings(), "metrics": ", ".join(columns)}
+        if not resume:
+            if anywhere(self.network, in_use(self.folder.path)):
+                raise CheckpointError(
+                    f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or use "
+                    "another folder"
+                )
+            return beginning
+        part = load(self.folder.path, network=self.network, settings=self._settings)
+        if part is None:
+            return beginning
+        if part.k > self.rounds:
+            raise DifferentError(
+                f"{self.folder.path} holds a checkpoint of round {part.k}, but rounds is {self.rounds}; ask for at "
+                f"least {part.k} rounds, or use another folder"
+            )
+        template = tensors(blank)  # waits for its messages, if it has sent any
+        values = under("state.", part.tensors)
+        for name in sorted({*template, *values}):
+            there, here = (tuple(t[name].shape) if name in t else None for t in (values, template))
+            if there != here:
+                raise DifferentError(f"{self.folder.path} holds {name} with shape {there}, but here it is {here}")
+        self.network.restore(under("network.", part.tensors))
+        self.last = part.k
+        table = part.tensors["rows"].tolist()
+        rows: list[Row] = [{"round": int(k)} | dict(zip(columns, row, strict=True)) for k, *row in table]
+        values = {name: t.to(template[name].device) for name, t in values.items()}
+        return Progress(part.k, with_tensors(blank, values), rows, float(part.extra["seconds"]))
+
+    def due(self, k: int) -> bool:
+        """Whether to save after round k. On real nodes all must ask at once."""
+        if self.folder is None or k == self.last:
+            return False
+        return (k > 0 and k % self.every == 0) or k == self.rounds or self._asked_to_stop(k)
+
+    def save(self, progress: Progress[Any]) -> None:
+        """Save, unless the state is one to which nobody wants to return; then stop, if that was asked for."""
+        diverged = not all(t.isfinite().all() for t in tensors(progress.state).values())
+        if not anywhere(self.network, diverged):
+            self._write(progress)
+        if self._asked_to_stop(progress.k):
+            number = self._asked or signal.SIGTERM
+            name = signal.Signals(number).name
+            message = f"stopped by {name} after round {progress.k} of {self.rounds}; {self.where()}"
+            print(message, file=sys.stderr, flush=True)
+            raise Stopped(number, message)
+
+    def _write(self, progress: Progress[Any]) -> None:
+        assert self.folder is not None
+        columns = [list(row.values()) for row in progress.rows]
+        content = {f"state.{name}": t for name, t in tensors(progress.state).items()}
+        content |= {f"network.{name}": t for name, t in self.network.progress().items()}
+        content["rows"] = torch.tensor(columns, dtype=torch.float64)
+        try:
+            save(
+                self.folder.path,
+                content,
+                k=progress.k,
+                network=self.network,
+                settings=self._settings,
+                extra={"seconds": progress.seconds},
+                keep=self.folder.keep,
+            )
+            self.last = progress.k
+        except SaveError as error:
+            if self.folder.strict:
+                raise
+            warnings.warn(f"{error}; the run goes on, and {self.where()}", CheckpointWarning, stacklevel=4)
+
+    def where(self) -> str:
+        """Where the last good checkpoint is, and how to use it."""
+        if self.folder is None:
+            return ""
+        if self.last is None:
+            return "no checkpoint has been saved"
+        return (
+            f"the last good checkpoint is of round {self.last}, in {self.folder.path}; go on from it with resume=True"
+        )
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGINT and SIGTERM ask the run to save and stop; a second one ends it at once."""
+        if self.folder is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {n: signal.getsignal(n) or signal.SIG_DFL for n in (signal.SIGINT, signal.SIGTERM)}
+
+        def ask(number: int, _: object) -> None:
+            self._asked = number
+            for n in before:
+                signal.signal(n, signal.SIG_DFL)
+
+        for number in before:
+            signal.signal(number, ask)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _asked_to_stop(self, k: int) -> bool:
+        if self.network.node is None:
+            return self._asked is not None
+        return k % LOOK_EVERY == 0 and anywhere(self.network, self._asked is not None)

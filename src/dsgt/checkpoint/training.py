@@ -1,0 +1,118 @@
+"""A model and its ``dsgt.Optimizer`` as one thing that is saved and resumed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from dsgt.checkpoint import fingerprint
+from dsgt.checkpoint.folder import CheckpointWarning, SaveError, load, save
+from dsgt.checkpoint.part import DifferentError, Part, under
+
+if TYPE_CHECKING:  # the optimizer stands on the loop, and the loop on checkpoints
+    from dsgt.optim import Optimizer
+
+
+@dataclass(frozen=True)
+class Training:
+    """An ordinary training loop with checkpoints. Every node has one, and all call its methods at once.
+
+        training = Training("runs/mine", model, optimizer)
+        for step in range(training.resume(), steps):
+            ...
+            if optimizer.round % 100 == 0:
+                training.save()
+
+    It keeps the model with its buffers, the optimizer and torch's random numbers. Other random streams, and where a
+    data loader is within its epoch, are the script's own: draw batches by the step's number, or give ``extra``.
+    """
+
+    folder: str | Path
+    model: nn.Module
+    optimizer: Optimizer
+    keep: int = 3
+    strict: bool = False
+    """Whether a checkpoint that cannot be written ends the training; else it warns."""
+
+    def save(self, extra: Mapping[str, Any] | None = None) -> None:
+        """``extra`` is anything that JSON can hold, such as ``scheduler.state_dict()``; ``extra()`` gives it back."""
+        saved = self.optimizer.state_dict()
+        content = {f"optimizer.{name}": t for name, t in saved["dsgt"]["tensors"].items()}
+        content |= {f"model.{name}": t for name, t in _tensors(self.model).items()}
+        content |= {f"random.{device}": t for device, t in _random_states().items()}
+        network = self.optimizer.network
+        content |= {f"network.{name}": t for name, t in network.progress().items()}
+        groups = [{k: v for k, v in group.items() if k != "params"} for group in saved["param_groups"]]
+        beside = {"groups": groups, "extra": dict(extra or {})}
+        k = self.optimizer.round
+        try:
+            save(self.folder, content, k=k, network=network, settings=self._settings(), extra=beside, keep=self.keep)
+        except SaveError as error:
+            if self.strict:
+                raise
+            warnings.warn(f"{error}; training goes on without it", CheckpointWarning, stacklevel=2)
+
+    def resume(self) -> int:
+        """Go on from the newest checkpoint that every node has: how many steps are done, 0 where there is none."""
+        part = self._load()
+        if part is None:
+            return 0
+        content = part.tensors
+        self._check(under("model.", content))
+        self.model.load_state_dict(under("model.", content), strict=False)
+        blank = self.optimizer.state_dict()
+        for group, values in zip(blank["param_groups"], part.extra["groups"], strict=True):
+            group.update(values)
+        blank["dsgt"] |= {"round": part.k, "tensors": under("optimizer.", content)}
+        self.optimizer.load_state_dict(blank)
+        self.optimizer.network.restore(under("network.", content))
+        for device, state in under("random.", content).items():
+            if device == "cpu":
+                torch.set_rng_state(state)
+            elif torch.cuda.is_available():
+                torch.cuda.set_rng_state(state)
+        return part.k
+
+    def extra(self) -> dict[str, Any]:
+        """What the newest checkpoint was given as ``extra``; empty where there is none."""
+        part = self._load()
+        return {} if part is None else dict(part.extra["extra"])
+
+    def _load(self) -> Part | None:
+        return load(self.folder, network=self.optimizer.network, settings=self._settings())
+
+    def _settings(self) -> dict[str, str | int]:
+        trained = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+        return {
+            "kind": "training",
+            "method": fingerprint.method(self.optimizer.algorithm),
+            "nodes": self.optimizer.network.nodes,
+            "W": fingerprint.weights(self.optimizer.network.matrices),
+            "trained parameters": trained,
+        }
+
+    def _check(self, saved: Mapping[str, Tensor]) -> None:
+        mine = _tensors(self.model)
+        for name in sorted({*mine, *saved}):
+            there, here = (f"{t[name].dtype} {tuple(t[name].shape)}" if name in t else None for t in (saved, mine))
+            if there != here:
+                raise DifferentError(
+                    f"{self.folder} holds {name} as {there}, but in this model it is {here}; resume with the same model"
+                )
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
+
+
+def _random_states() -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states

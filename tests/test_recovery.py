@@ -1,0 +1,203 @@
+"""Lost messages, lost nodes, and models taken out of checkpoints."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+import dsgt
+from cases import CASES, F64, Quadratic, graph, quadratic
+from dsgt import checkpoint, data, metrics, problems
+from dsgt.core import Done, Mix, Pending, tensors
+from dsgt.networks import Dense
+from dsgt.topologies import metropolis, without
+from interrupted import problem
+
+N = 6
+EXACT = [name for name, case in CASES.items() if case.algorithm.exact]
+
+
+def after(states, k: int):
+    return next(itertools.islice(states, k, None))
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_who_loses_a_node_converges_to_the_survivors_optimum(name: str):
+    case, whole, network = CASES[name], quadratic(N), nx.cycle_graph(N)
+    lr = 0.3 / whole.L
+    state = after(dsgt.iterate(case.algorithm, whole.full, case.weights(network), torch.zeros(5, dtype=F64), lr), 40)
+    stay = [i for i in range(N) if i != 2]
+    rest = Quadratic([whole.A[i] for i in stay], [whole.b[i] for i in stay])
+    smaller = case.weights(without(network, 2))
+    models = dsgt.settle(state).x[stay]
+    lr = 0.3 / rest.L
+    found = after(dsgt.iterate(case.algorithm, rest.full, smaller, models, lr), 6000).x
+    assert (found - rest.optimum).abs().max() < 1e-8  # linear convergence, far from its floor of 1e-14
+    assert (whole.optimum - rest.optimum).norm() > 1e-2
+
+
+class Lossy(Dense):
+    """Forgets one number of one message, once."""
+
+    sent = 0
+
+    def start(self, v: Tensor) -> Pending:
+        self.sent += 1
+        arrived = self._product(v)
+        if self.sent == 40:
+            arrived[0, 0] += 1
+        return Done(arrived)
+
+    def at(self, k: int) -> Mix:
+        return self
+
+
+def test_a_lost_message_is_noticed_and_a_restart_repairs_it():
+    least = problem(N)
+    least = problems.LeastSquares(least.data, least.shards, data.Full())
+    measured = {"drift": metrics.tracking_drift, "distance": metrics.distance}
+    options = {"rounds": 4000, "lr": 0.05, "every": 10, "metrics": measured}
+    W = metropolis(nx.cycle_graph(N))
+    sound = dsgt.run(dsgt.DSGT(), least, W, **options)
+    assert max(sound.column("drift")) < 1e-13
+    assert sound.column("distance")[-1] < 1e-8
+    lossy = dsgt.run(dsgt.DSGT(), least, Lossy(W), **options)
+    assert lossy.column("drift")[-1] > 1e-2  # for ever
+    assert lossy.column("distance")[-1] > 1e-2
+    restarted = dsgt.run(dsgt.DSGT(), least, Lossy(W), restart_every=1000, **options)
+    assert restarted.column("drift")[-1] < 1e-13
+    assert restarted.column("distance")[-1] < 1e-8
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_restart_makes_every_invariant_true_again_and_keeps_the_models(name: str):
+    case = CASES[name]
+    W = Dense(case.weights(graph(N)))
+    state = after(dsgt.iterate(case.algorithm, quadratic(N).stochastic, W, torch.zeros(5, dtype=F64), 0.02), 20)
+    broken = dsgt.settle(state)._replace(
+        **{f: (Done(v + 1) if isinstance(getattr(state, f), Pending) else v + 1) for f, v in tensors(state).items()}
+    )
+    restarted = dsgt.restart_tracking(case.algorithm, broken, W.at(20))
+    assert torch.allclose(restarted.x, broken.x, rtol=1e-14)
+    fields = tensors(restarted)
+    if case.tracked:
+        y, g = case.tracked
+        assert torch.equal(fields[y].mean(dim=0), fields[g].mean(dim=0))
+    if case.zero_sum:
+        assert not fields[case.zero_sum].any()
+
+
+def test_drift_is_measured_where_there_is_something_to_drift():
+    for name, case in CASES.items():
+        options = {"rounds": 30, "lr": 0.01, "metrics": {"drift": metrics.tracking_drift}}
+        W = case.weights(graph(N))
+        if case.tracked or case.zero_sum:
+            assert max(dsgt.run(case.algorithm, problem(N), W, **options).column("drift")) < 1e-13, name
+        else:
+            with pytest.raises(ValueError, match="tracking_drift needs a tracker or a sum of flows"):
+                dsgt.run(case.algorithm, problem(N), W, **options)
+
+
+def test_the_network_without_a_node_keeps_the_others_links():
+    graph = nx.cycle_graph(5)
+    graph.add_edge(1, 4)
+    assert set(without(graph, 0).edges) == {(0, 1), (1, 2), (2, 3), (0, 3)}
+    assert dsgt.networks.without is without
+    assert without(nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0)]), [2]).is_directed()
+
+
+@pytest.mark.parametrize(
+    ("network", "gone", "words"),
+    [
+        (nx.path_graph(5), 2, r"without \[2\] the network falls into 2 pieces, one of them \[0, 1\]"),
+        (nx.path_graph(3), 3, r"node 3 cannot leave a network of the nodes 0 ... 2"),
+        (nx.path_graph(2), [0, 1], "all 2 nodes leave"),
+    ],
+)
+def test_a_network_that_would_fall_apart_is_refused(network: nx.Graph, gone: object, words: str):
+    with pytest.raises(ValueError, match=words):
+        without(network, gone)
+
+
+def test_survivors_start_from_the_models_of_a_checkpoint(tmp_path: Path):
+    found = dsgt.run(dsgt.DSGT(), problem(N), metropolis(graph(N)), rounds=10, lr=0.01, checkpoint_dir=tmp_path)
+    k, x = checkpoint.models(tmp_path, without=[1])
+    assert k == 10
+    assert torch.equal(x, found.x[[0, 2, 3, 4, 5]])
+
+
+def test_parts_of_lost_nodes_are_not_needed(tmp_path: Path):
+    from test_checkpoint import OneOf
+
+    for node in range(3):
+        content = {"state.x": torch.full((2,), float(node))}
+        checkpoint.save(tmp_path, content, k=5, network=OneOf(node, 3), settings={})
+    (tmp_path / "round-000000005-node-1-of-3.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="no checkpoint of which every part is whole"):
+        checkpoint.models(tmp_path)
+    assert checkpoint.models(tmp_path, without=[1])[1].tolist() == [[0, 0], [2, 2]]
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_the_mean_model_leaves_as_an_ordinary_file(tmp_path: Path, ending: str):
+    samples, shards = data.synthetic.classification([9, 12, 15], 4, classes=3)
+    torch.manual_seed(0)
+    shared = nn.Linear(4, 4)
+    module = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(4, 3))
+    risk = problems.Model(module, samples, shards, data.Full(), strategy="loop")
+    found = dsgt.run(dsgt.DSGT(), risk, metropolis(graph(3)), rounds=10, lr=0.1, checkpoint_dir=tmp_path / "run")
+    path = tmp_path / f"mean.{ending}"
+    exported = checkpoint.export(tmp_path / "run", path, module)
+    read = load_file(path) if ending == "safetensors" else torch.load(path)
+    assert exported.keys() == read.keys() == module.state_dict().keys()
+    module.load_state_dict(read)
+    flat = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+    assert torch.allclose(flat, found.x.mean(dim=0), atol=1e-6)  # float32
+    with pytest.raises(ValueError, match="holds flat vectors: give the model"):
+        checkpoint.export(tmp_path / "run", path)
+    with pytest.raises(checkpoint.DifferentError, match="35 parameters, but this one trains 10"):
+        checkpoint.export(tmp_path / "run", path, nn.Linear(4, 2))
+    with pytest.raises(ValueError, match=r"ends in '.bin', but a model is written to .safetensors or .pt"):
+        checkpoint.export(tmp_path / "run", tmp_path / "mean.bin", module)
+
+
+def test_bfloat16_models_keep_float32_trackers_in_a_checkpoint(tmp_path: Path):
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with dsgt.networks.TorchPeers([[1.0]]) as alone:
+            model = nn.Linear(3, 2).bfloat16()
+            opt = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), alone, lr=0.1)
+            training = checkpoint.Training(tmp_path, model, opt)
+            model(torch.ones(1, 3).bfloat16()).sum().backward()
+            opt.step()
+            training.save({"epoch": 3})
+            assert training.extra() == {"epoch": 3}
+            part = checkpoint.part.read(next(tmp_path.iterdir()))
+            kinds = {t.dtype for name, t in part.tensors.items() if name.startswith("optimizer.")}
+            assert kinds == {torch.float32}
+            assert part.tensors["model.weight"].dtype == torch.bfloat16
+            exported = checkpoint.export(tmp_path, tmp_path / "mean.safetensors")
+            assert torch.equal(exported["weight"], model.weight)
+            other = nn.Linear(3, 2, bias=False).bfloat16()
+            smaller = dsgt.Optimizer(other.parameters(), dsgt.DSGT(), alone, lr=0.1)
+            with pytest.raises(checkpoint.DifferentError, match="trained parameters = 8, but here it is 6"):
+                checkpoint.Training(tmp_path, other, smaller).resume()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_weights_are_one_thing_dense_or_sparse():
+    import scipy.sparse
+
+    W = np.asarray(metropolis(graph(N)))
+    fingerprint = checkpoint.fingerprint.weights
+    assert fingerprint([W]) == fingerprint([scipy.sparse.csr_array(W)]) != fingerprint([W @ W])
