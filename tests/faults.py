@@ -173,7 +173,11 @@ FAULTS: dict[str, tuple[str, Callable[[int, Path, random.Random], Outcome], list
     "killed": ("kill -9 of a worker, torchrun --max-restarts", killed, [2, 4] * 10),
     "killed-mpi": ("kill -9 of a rank, mpiexec given again", killed_mpi, [2, 4]),
     "terminated": ("SIGTERM of torchrun, given again", terminated, [2, 4] * 2),
-    "hanging": ("SIGSTOP of a worker, torchrun --max-restarts", hanging, [2, 4]),
+    "hanging": (
+        "SIGSTOP of a worker, torchrun --max-restarts",
+        hanging,
+        [4, 4],
+    ),  # two nodes average by all-reduce, where nobody can be named
     "interrupted": ("SIGINT of a simulation, given again", interrupted, [4] * 3),
     "damaged": ("SIGTERM, then a part is truncated, given again", damaged, [2, 4]),
     "full-disk": ("a full disk while saving", full_disk, [4]),
