@@ -60,7 +60,7 @@ def compare_command(
     console.print(_table(found))
     for line in found.table():
         if line["weights"] not in (weights, "all", "push", "file"):
-            console.print(f"{line['method']} may not use {weights} weights here: it ran with {line['weights']}.")
+            console.print(f"{line['method']} may not use the weights asked for: it ran with {line['weights']}.")
     edge = [line["method"] for line in found.table() if line["lr"] == max(lrs) and len(lrs) > 1]
     if edge:
         console.print(f"Best at the largest learning rate tried, so a larger one may be better: {', '.join(edge)}.")
