@@ -22,7 +22,7 @@ from dsgt.networks import Cycle
 from dsgt.topologies.weights import averaging, metropolis
 
 KIND = sys.argv[1]
-TIMEOUT = 3.0
+TIMEOUT = 5.0
 
 
 def connect(W: np.ndarray, timeout: float = 60.0):

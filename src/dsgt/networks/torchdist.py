@@ -20,6 +20,8 @@ from dsgt.topologies.matrix import MatrixLike
 
 _CHANNELS = itertools.count()
 _TAGS = 1 << 20
+JOINING = 60.0
+"""Seconds that a process may start later than another; longer where ``timeout`` is longer."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,13 @@ def _join(backend: str | None, timeout: float) -> None:
     if torch.cuda.is_available() and backend != "gloo":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
-    store = _store_of_this_start(timedelta(seconds=timeout))
+    joining = timedelta(seconds=max(timeout, JOINING))
+    store = _store_of_this_start(joining)
     if store is None:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        dist.init_process_group(backend, timeout=joining)
     else:
         rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout), store=store, rank=rank, world_size=world)
+        dist.init_process_group(backend, timeout=joining, store=store, rank=rank, world_size=world)
     atexit.register(_leave)
 
 
