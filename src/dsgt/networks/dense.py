@@ -16,9 +16,9 @@ from dsgt.networks.buffers import Buffers
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense, vectors_sent
 
 SPARSE_BELOW = 0.1
-"""Share of nonzero weights below which a sparse product is the faster one (benchmarks/dense.py)."""
+"""Share of nonzero weights below which a sparse product is the faster one (benchmarks/simulator.py)."""
 SPARSE_FROM = 128
-"""And never for fewer nodes than this."""
+"""For fewer nodes either product is cheap, and the dense one has the lower overhead."""
 
 
 Product: TypeAlias = Callable[[Tensor, Buffers], Tensor]

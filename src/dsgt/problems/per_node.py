@@ -10,13 +10,14 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+
+from dsgt.threads import threads as threads_of_torch
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -104,7 +105,7 @@ def threads(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
                 for i in todo:
                     _one(worker, features, targets, x, g, i, shards[i], batch.scales[i])
 
-        with _one_thread_each():
+        with threads_of_torch(1):
             list(pool.map(work, workers))
         return g
 
@@ -185,14 +186,3 @@ def _one(
         flat.gradient(x[i], features.index_select(0, rows), targets.index_select(0, rows), scale, g[i])
     else:
         g[i].zero_()  # a Bernoulli draw may be empty
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """BLAS keeps one thread count for the whole process; it is put back."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
