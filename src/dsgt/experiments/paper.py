@@ -1,0 +1,273 @@
+"""What figures 2, 3 and 4 share: the paper's section 6 as data, and how its runs are tuned, repeated and timed.
+
+Random equal shards, a global batch of 1024, a constant learning rate tuned per method and task on the paper's grid, a
+random graph with 2 log2 n neighbours on average, FDLA weights for DSGT and D-PSGD and Metropolis weights for D².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dsgt.comparison import PAPER_GRID
+from dsgt.experiments import style
+from dsgt.experiments.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
+from dsgt.experiments.lab import Lab, Plan, Tables
+from dsgt.experiments.training import Training
+
+WEIGHTS = {"dsgt": "fdla", "dpsgd": "fdla", "atc-dpsgd": "fdla", "d2": "metropolis", "sgd": "all"}
+TUNING_SEED = 0
+"""Learning rates are chosen with this seed; what is reported uses 1, 2, ..., so that nobody profits from the choice."""
+
+
+@dataclass(frozen=True)
+class Task(Plan):
+    """One of the paper's two tasks."""
+
+    model: str = "logistic"
+    methods: tuple[str, ...] = ("dsgt", "dpsgd", "d2", "sgd")
+    nodes: int = 12
+    counts: tuple[int, ...] = (1, 6, 12, 18, 24)
+    counted_seeds: int = 1
+    """Seeds of the runs over other numbers of nodes."""
+    lrs: tuple[float, ...] = PAPER_GRID
+    batch: int = 1024
+    tuning_epochs: float = 1.0
+    every: float = 1.0
+    """Epochs between two measurements."""
+    partition: str = "equal"
+    worst: bool = False
+
+    def training(self, lab: Lab, method: str, *, lr: float, seed: int, nodes: int, epochs: float) -> Training:
+        nodes = 1 if method == "sgd" else nodes  # centralized: one node that holds everything
+        return Training(
+            self.data, self.model, method, WEIGHTS[method], nodes, lr, seed, epochs, self.batch, every=self.every,
+            partition=self.partition if nodes > 1 else "equal", worst=self.worst and nodes > 1, data_dir=lab.data_dir,
+        )  # fmt: skip
+
+
+def tuned(lab: Lab, task: Task) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Every method at every learning rate of the grid, the same epochs for all; the lowest final training loss wins."""
+    epochs = min(task.tuning_epochs, task.epochs)
+    runs = lab.table(
+        [
+            task.training(lab, method, lr=lr, seed=TUNING_SEED, nodes=task.nodes, epochs=epochs)
+            for method in task.methods
+            for lr in task.lrs
+        ]
+    )
+    ends = last(runs)
+    best = {m: float(ends.loc[ends[ends["method"] == m]["loss"].idxmin(), "lr"]) for m in task.methods}
+    return ends[["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]], best
+
+
+def repeated(lab: Lab, task: Task, best: dict[str, float]) -> pd.DataFrame:
+    """Every method at its learning rate, with fresh seeds."""
+    return lab.table(
+        [
+            task.training(lab, method, lr=best[method], seed=seed, nodes=task.nodes, epochs=task.epochs)
+            for method in task.methods
+            for seed in range(1, task.seeds + 1)
+        ]
+    )
+
+
+def counted(lab: Lab, task: Task, lr: float) -> pd.DataFrame:
+    """DSGT over other numbers of nodes, at one learning rate: the same for centralized SGD, so for every n."""
+    return lab.table(
+        [
+            task.training(lab, "dsgt", lr=lr, seed=seed, nodes=n, epochs=task.epochs)
+            for n in task.counts
+            for seed in range(1, task.counted_seeds + 1)
+        ]
+    )
+
+
+def last(runs: pd.DataFrame) -> pd.DataFrame:
+    """The last row of every run."""
+    by = [c for c in ("data", "model", "method", "weights", "nodes", "lr", "seed", "partition") if c in runs]
+    return runs.groupby(by, sort=False).tail(1).reset_index(drop=True)
+
+
+def timed(lab: Lab, task: Task, counts: tuple[int, ...], wires: tuple[Wire, ...] = WIRES) -> pd.DataFrame:
+    """Seconds a round takes on each network, from gradients timed here."""
+    gradients = lab.table(
+        [Gradient(task.data, task.model, n, task.batch, data_dir=lab.data_dir) for n in counts], alone=True
+    )
+    lines: list[dict[str, Any]] = []
+    for g in gradients.itertuples():
+        n, dim, compute = int(g.nodes), int(g.dim), float(g.least)
+        for method in task.methods:
+            if method == "sgd":  # over n nodes its exact counterpart is an all-reduce
+                rule = "all"
+            else:
+                rule = WEIGHTS[method]
+            for wire in wires:
+                seconds = seconds_per_round(method, rule, n, dim, compute, wire)
+                lines.append(
+                    {"model": task.model, "method": method, "nodes": n, "network": wire.name, "compute": compute,
+                     "compute_median": float(g.median), "seconds_per_round": seconds}
+                )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def rounds_to(runs: pd.DataFrame, target: float) -> float:
+    """The round in which a run's loss first is at most the target, interpolated; infinite where it never is."""
+    loss, k = runs["loss"].to_numpy(dtype=float), runs["round"].to_numpy(dtype=float)
+    below = np.flatnonzero(loss <= target)
+    if len(below) == 0:
+        return float("inf")
+    i = int(below[0])
+    if i == 0:
+        return float(k[0])
+    share = (loss[i - 1] - target) / (loss[i - 1] - loss[i])
+    return float(k[i - 1] + share * (k[i] - k[i - 1]))
+
+
+def speedups(scaling: pd.DataFrame, clock: pd.DataFrame) -> pd.DataFrame:
+    """Rounds and seconds until the training loss that every run reaches, and how much faster that is than one node."""
+    reached = scaling.groupby(["nodes", "seed"])["loss"].min()
+    target = float(reached.max())
+    rounds = {
+        n: float(np.mean([rounds_to(run, target) for _, run in runs.groupby("seed")]))
+        for n, runs in scaling.groupby("nodes")
+    }
+    lines = []
+    here = clock[clock["method"] == "dsgt"].set_index(["network", "nodes"])["seconds_per_round"]
+    for wire in clock["network"].unique():
+        alone = rounds[1] * here[wire, 1]
+        for n, k in rounds.items():
+            seconds = k * here[wire, n]
+            lines.append(
+                {"network": wire, "nodes": n, "target_loss": target, "rounds": k, "seconds": seconds,
+                 "speedup": alone / seconds, "speedup_per_round": here[wire, 1] / here[wire, n]}
+            )  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def measure(lab: Lab, task: Task) -> Tables:
+    tuning, best = tuned(lab, task)
+    curves = repeated(lab, task, best)
+    scaling = counted(lab, task, best["dsgt"])
+    clock = timed(lab, task, task.counts)
+    return {
+        "tuning": tuning,
+        "curves": curves,
+        "scaling": scaling,
+        "clock": clock,
+        "speedup": speedups(scaling, clock),
+    }
+
+
+def figure(tables: Tables, task: Task) -> Figure:
+    """The paper's four panels."""
+    picture, (a, b, c, d) = style.panels(2, 2)
+    tables = tables | {"curves": on_clock(tables["curves"], tables["clock"], task)}
+    for axes, x in ((a, "epochs"), (b, "seconds")):
+        methods(axes, tables["curves"], x, "loss", task)
+    a.set(xlabel="epochs", ylabel="training loss", title=f"(a) {task.nodes} nodes")
+    b.set(xlabel=f"virtual seconds ({ETHERNET.name})", ylabel="training loss", title=f"(b) {task.nodes} nodes")
+    a.legend()
+    for n, colour in zip(task.counts, style.sequence(len(task.counts)), strict=True):
+        some = tables["scaling"][tables["scaling"]["nodes"] == n]
+        style.band(c, some, "epochs", "loss", colour=colour, label=f"n = {n}")
+    c.set(xlabel="epochs", ylabel="training loss", title="(c) DSGT")
+    c.legend()
+    speedup_panel(d, tables["speedup"], task.counts)
+    d.set(title="(d) DSGT, time to one training loss")
+    for axes in (a, b, c):
+        cut_above(axes, tables["curves"])
+    picture.suptitle(f"{task.model} regression" if task.model == "logistic" else "LeNet")
+    picture.suptitle(f"{'Logistic regression' if task.model == 'logistic' else 'LeNet'} on {task.where}")
+    return picture
+
+
+def on_clock(curves: pd.DataFrame, clock: pd.DataFrame, task: Task) -> pd.DataFrame:
+    """With virtual seconds: rounds times the seconds of a round over so many nodes."""
+    here = clock[(clock["network"] == ETHERNET.name) & (clock["nodes"] == task.nodes)]
+    seconds = here.set_index("method")["seconds_per_round"]
+    return curves.assign(seconds=curves["round"] * curves["method"].map(seconds))
+
+
+def methods(axes: Axes, curves: pd.DataFrame, x: str, y: str, task: Task) -> None:
+    for method in task.methods:
+        some = curves[curves["method"] == method]
+        label = f"{style.NAMES[method]}, lr {some['lr'].iloc[0]:g}"
+        style.band(axes, some, x, y, colour=style.COLOURS[method], label=label, dashed=method == "sgd")
+
+
+def cut_above(axes: Axes, curves: pd.DataFrame) -> None:
+    """Leave out the start, where all curves fall together."""
+    finite = curves[np.isfinite(curves["loss"]) & (curves["round"] > 0)]["loss"]
+    low, high = float(finite.min()), float(finite.max())
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+
+
+def speedup_panel(axes: Axes, table: pd.DataFrame, counts: tuple[int, ...]) -> None:
+    axes.plot(counts, counts, color="0.6", ls=":", label="ideal")
+    for (wire, some), mark in zip(table.groupby("network", sort=False), style.MARKS, strict=False):
+        axes.plot(some["nodes"], some["speedup"], marker=mark, ms=4, label=str(wire))
+    axes.set(xlabel="nodes", ylabel="speedup over one node")
+    axes.legend()
+
+
+def ends_of(curves: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation over the seeds of the last loss and accuracy, by method."""
+    return last(curves).groupby("method", sort=False)[["loss", "accuracy"]].agg(["mean", "std"]).fillna(0.0)
+
+
+def paired(curves: pd.DataFrame, one: str, other: str, key: str) -> str:
+    """The difference of two methods at the end, seed by seed: the same shards and the same batches."""
+    ends = last(curves).pivot(index="seed", columns="method", values=key)
+    difference = (ends[one] - ends[other]).to_numpy(dtype=float)
+    mean = float(difference.mean())
+    spread = float(difference.std(ddof=1)) if len(difference) > 1 else float("nan")
+    agree = bool((np.sign(difference) == np.sign(mean)).all())
+    if len(difference) < 2:
+        verdict = "one seed: no spread"
+    elif agree and abs(mean) > 2 * spread:
+        verdict = "beyond the spread"
+    else:
+        verdict = "within the spread"
+    return (
+        f"{key} of {style.NAMES[one]} minus {style.NAMES[other]}: {mean:+.4f} ± {spread:.4f} over {len(difference)} "
+        f"seeds ({verdict})"
+    )
+
+
+def edge_notes(tuning: pd.DataFrame, best: dict[str, float]) -> list[str]:
+    grid = sorted(tuning["lr"].unique())
+    found = [style.NAMES[m] for m, lr in best.items() if len(grid) > 1 and lr in (grid[0], grid[-1])]
+    return [f"The best learning rate is at the edge of the grid for {', '.join(found)}."] if found else []
+
+
+def best_of(tuning: pd.DataFrame) -> dict[str, float]:
+    return {str(m): float(t.loc[t["loss"].idxmin(), "lr"]) for m, t in tuning.groupby("method", sort=False)}
+
+
+def findings(tables: Tables, task: Task) -> list[str]:
+    curves, best = tables["curves"], best_of(tables["tuning"])
+    said = [
+        f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {r['loss', 'mean']:.4f} ± {r['loss', 'std']:.4f}, "
+        f"test accuracy {r['accuracy', 'mean']:.2%} ± {r['accuracy', 'std']:.2%}"
+        for m, r in ends_of(curves).iterrows()
+    ]
+    others = [m for m in task.methods if m not in ("dsgt",)]
+    said += [paired(curves, "dsgt", other, "loss") for other in others]
+    said += edge_notes(tables["tuning"], best)
+    ends = last(tables["scaling"]).groupby("nodes")["loss"].mean()
+    table = tables["speedup"]
+    rounds = table[table["network"] == table["network"].iloc[0]].set_index("nodes")["rounds"]
+    said.append(
+        "DSGT's final loss by number of nodes: " + ", ".join(f"n = {n}: {v:.4f}" for n, v in ends.items())
+        + "; rounds to the loss that all reach: " + ", ".join(f"n = {n}: {v:.0f}" for n, v in rounds.items())
+    )  # fmt: skip
+    for wire, some in table.groupby("network", sort=False):
+        values = some.set_index("nodes")["speedup"]
+        said.append(f"Speedup ({wire}): " + ", ".join(f"n = {n}: {v:.1f}" for n, v in values.items()))
+    return said
