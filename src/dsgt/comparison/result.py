@@ -8,17 +8,19 @@ import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import scipy
 import torch
-from matplotlib.figure import Figure
 
 from dsgt._version import __version__
 from dsgt.comparison.job import Row
 from dsgt.comparison.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 SELECTION = (
     "Every method ran at every learning rate with every seed; the one with the lowest final training loss of the mean "
@@ -76,6 +78,8 @@ class Comparison:
 
     def table(self) -> pd.DataFrame:
         """One line per method at its best learning rate: means over the seeds, and the spread of the loss."""
+        import pandas as pd  # here, like the figure's matplotlib: worker processes need neither
+
         return pd.DataFrame([self._line(method) for method in self.settings.methods]).set_index("method")
 
     def _line(self, method: str) -> dict[str, Any]:
