@@ -13,7 +13,6 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from dsgt import topologies
 from dsgt.algorithms import DSGT
 from dsgt.data import Full, WithReplacement, digits, partition
 from dsgt.data.sampling import Sampling

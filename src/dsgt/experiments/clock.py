@@ -57,7 +57,7 @@ class Gradient:
         return f"timing {self.model}, {self.batch // self.nodes} samples"
 
     def __call__(self) -> list[Row]:
-        problem = classifier(self.data, self.model, self.nodes, "equal", self.batch, 0, str(self.data_dir or ""))
+        problem = classifier(self.data, self.model, self.nodes, "equal", self.batch, 0, self.data_dir)
         node = problem[0]
         oracle, x = node.oracle(0), node.start(0)
         took = []

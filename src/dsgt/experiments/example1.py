@@ -74,8 +74,10 @@ def thresholds(method: str) -> list[tuple[float, bool]]:
 def measure(lab: Lab, plan: Steps) -> Tables:
     runs = lab.table([Path(m, lr, plan.rounds) for m in plan.methods for lr in (*plan.lrs, CLAIMED)])
     factors = [
-        {"method": m, "lr": lr, "factor": factor(run), "exact": radius(str(m), float(lr))}
-        for (m, lr), run in runs.groupby(["method", "lr"], sort=False)
+        {"method": m, "lr": lr, "factor": factor(run), "exact": radius(m, lr)}
+        for m in plan.methods
+        for lr in plan.lrs
+        for run in [runs[(runs["method"] == m) & (runs["lr"] == lr)]]
     ]
     near = [
         (m, at, begins, Path(m, round(at + side * plan.margin, 6), 20 * plan.rounds), side)

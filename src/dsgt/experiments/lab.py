@@ -26,7 +26,7 @@ class Plan:
 
     def adjusted(self, *, seeds: int | None = None, epochs: float | None = None) -> Self:
         """The same with other seeds or epochs, as the command line gives them."""
-        given = {"seeds": seeds, "epochs": epochs}
+        given: dict[str, Any] = {"seeds": seeds, "epochs": epochs}
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     @property
@@ -67,6 +67,11 @@ class Lab:
     def _tell(self, done: int, total: int, last: str) -> None:
         if self.told is not None:
             self.told(done, total, last)
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The lines of a table, a dictionary each."""
+    return [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from dsgt.comparison import PAPER_GRID
 from dsgt.experiments import style
 from dsgt.experiments.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
-from dsgt.experiments.lab import Lab, Plan, Tables
+from dsgt.experiments.lab import Lab, Plan, Tables, records
 from dsgt.experiments.training import Training
 
 WEIGHTS = {"dsgt": "fdla", "dpsgd": "fdla", "atc-dpsgd": "fdla", "d2": "metropolis", "sgd": "all"}
@@ -62,8 +62,8 @@ def tuned(lab: Lab, task: Task) -> tuple[pd.DataFrame, dict[str, float]]:
         ]
     )
     ends = last(runs)
-    best = {m: float(ends.loc[ends[ends["method"] == m]["loss"].idxmin(), "lr"]) for m in task.methods}
-    return ends[["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]], best
+    tuning = ends[["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]]
+    return tuning, best_of(tuning)
 
 
 def repeated(lab: Lab, task: Task, best: dict[str, float]) -> pd.DataFrame:
@@ -100,18 +100,14 @@ def timed(lab: Lab, task: Task, counts: tuple[int, ...], wires: tuple[Wire, ...]
         [Gradient(task.data, task.model, n, task.batch, data_dir=lab.data_dir) for n in counts], alone=True
     )
     lines: list[dict[str, Any]] = []
-    for g in gradients.itertuples():
-        n, dim, compute = int(g.nodes), int(g.dim), float(g.least)
+    for g in records(gradients):
+        n, dim, compute = g["nodes"], g["dim"], g["least"]
         for method in task.methods:
-            if method == "sgd":  # over n nodes its exact counterpart is an all-reduce
-                rule = "all"
-            else:
-                rule = WEIGHTS[method]
-            for wire in wires:
-                seconds = seconds_per_round(method, rule, n, dim, compute, wire)
+            for wire in wires:  # over n nodes the exact counterpart of centralized SGD is an all-reduce
+                seconds = seconds_per_round(method, WEIGHTS[method], n, dim, compute, wire)
                 lines.append(
                     {"model": task.model, "method": method, "nodes": n, "network": wire.name, "compute": compute,
-                     "compute_median": float(g.median), "seconds_per_round": seconds}
+                     "compute_median": g["median"], "seconds_per_round": seconds}
                 )  # fmt: skip
     return pd.DataFrame(lines)
 
@@ -182,7 +178,6 @@ def figure(tables: Tables, task: Task) -> Figure:
     d.set(title="(d) DSGT, time to one training loss")
     for axes in (a, b, c):
         cut_above(axes, tables["curves"])
-    picture.suptitle(f"{task.model} regression" if task.model == "logistic" else "LeNet")
     picture.suptitle(f"{'Logistic regression' if task.model == 'logistic' else 'LeNet'} on {task.where}")
     return picture
 
@@ -247,7 +242,11 @@ def edge_notes(tuning: pd.DataFrame, best: dict[str, float]) -> list[str]:
 
 
 def best_of(tuning: pd.DataFrame) -> dict[str, float]:
-    return {str(m): float(t.loc[t["loss"].idxmin(), "lr"]) for m, t in tuning.groupby("method", sort=False)}
+    """The learning rate of the lowest final loss, by method; the first of several."""
+    best: dict[str, float] = {}
+    for run in sorted(records(tuning), key=lambda run: float(run["loss"])):
+        best.setdefault(run["method"], run["lr"])
+    return best
 
 
 def findings(tables: Tables, task: Task) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -33,9 +34,10 @@ COLOURS = {
     "exact-diffusion": "#56B4E9",
 }
 MARKS = "osD^vPX"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
+    "figure.titlesize": 10,
     "axes.grid": True,
     "grid.alpha": 0.3,
     "grid.linewidth": 0.5,
@@ -50,15 +52,14 @@ STYLE = {
 
 
 def panels(rows: int, columns: int, *, width: float = 3.5, height: float = 2.7) -> tuple[Figure, list[Axes]]:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    return figure, axes
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False).flatten().tolist()
 
 
-def save(figure: Figure, path: Path) -> None:
-    """A PNG and a PDF of this name."""
+def save(draw: Callable[[], Figure], path: Path) -> None:
+    """Draw in this style, as a PNG and a PDF of this name."""
     with mpl.rc_context(STYLE):
+        figure = draw()
         # no date inside: the same numbers give the same file
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
         figure.savefig(path.with_suffix(".png"))

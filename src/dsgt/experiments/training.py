@@ -13,10 +13,11 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from dsgt import data, metrics, topologies
+from dsgt import metrics, topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Matrix, Mix, Needs
-from dsgt.data import Samples, Shards, WithReplacement, partition
+from dsgt.data.names import named_data, named_partition
+from dsgt.data.sampling import WithReplacement
 from dsgt.experiments.cases import Row
 from dsgt.networks import Dense
 from dsgt.problems import Logistic, Model, lenet
@@ -59,9 +60,7 @@ class Training:
 
     def __call__(self) -> list[Row]:
         """The metric rows; the last has an infinite loss where the run diverged."""
-        problem = classifier(
-            self.data, self.model, self.nodes, self.partition, self.batch, self.seed, str(self.data_dir or "")
-        )
+        problem = classifier(self.data, self.model, self.nodes, self.partition, self.batch, self.seed, self.data_dir)
         method: Algorithm[Any] = ALGORITHMS[self.method]()
         if self.unchecked:
             method = Unchecked(method)
@@ -100,31 +99,17 @@ def trajectory(
 
 
 def classifier(
-    name: str, model: str, nodes: int, shared: str, batch: int, seed: int, data_dir: str
+    name: str, model: str, nodes: int, shared: str, batch: int, seed: int, root: Path | None
 ) -> Logistic | Model:
     """Logistic regression or LeNet on this data set, shared out with this seed; LeNet starts from it too."""
-    train, test = _samples(name, model == "lenet", data_dir)
-    shards = _shards(train, nodes, shared, seed)
+    train, test = named_data(name, images=model == "lenet", root=root)
+    shards = named_partition(shared, train, nodes, seed=seed)
     sampling = WithReplacement(batch=batch)
     if model == "logistic":
         return Logistic(train, shards, sampling, test=test)
     channels, size = train.features.shape[1:3]
     net = lenet(channels=channels, size=size, seed=seed)
     return Model(net, train, shards, sampling, test=test, strategy="loop")  # one strategy: runs repeat bit for bit
-
-
-@lru_cache(maxsize=1)
-def _samples(name: str, images: bool, data_dir: str) -> tuple[Samples, Samples]:
-    if name == "digits":
-        return data.digits(images=images)
-    return data.cifar10(data_dir or None, images=images, download=False)
-
-
-def _shards(train: Samples, nodes: int, shared: str, seed: int) -> Shards:
-    kind, _, parameter = shared.partition(":")
-    if kind == "dirichlet":
-        return partition.dirichlet(train.targets, nodes, alpha=float(parameter), seed=seed)
-    return partition.equal(train, nodes, seed=seed)
 
 
 def graph(nodes: int) -> nx.Graph[int]:
@@ -134,9 +119,11 @@ def graph(nodes: int) -> nx.Graph[int]:
 
 @lru_cache
 def weights(rule: str, nodes: int) -> Matrix:
-    """The paper's graph with weights of this rule; "all" averages everyone, as centralized SGD does."""
+    """Of the paper's graph. "all" averages everyone; "lifted-fdla" is what D² may use of FDLA."""
     if rule == "all" or nodes == 1:
         return topologies.averaging(nodes)
+    if rule == "lifted-fdla":
+        return topologies.lift(topologies.fdla(graph(nodes)).W, -1 / 3)
     return topologies.WEIGHTS[rule](graph(nodes))
 
 
