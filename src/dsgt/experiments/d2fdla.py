@@ -49,7 +49,7 @@ class Size(Plan):
     batch: int = 256
 
 
-FULL = Size(data="cifar10", seeds=3, epochs=6.0, lr=0.01, batch=1024)
+FULL = Size(data="cifar10", seeds=2, epochs=6.0, lr=0.01, batch=1024)
 QUICK = Size(graphs=20, seeds=2, epochs=40.0)
 
 

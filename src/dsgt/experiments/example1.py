@@ -124,7 +124,7 @@ def figure(tables: Tables, plan: Steps) -> Figure:
             b.plot([at], [1.0], "|", color=colour, ms=14, mew=2)
     b.axhline(1.0, color="0.3", lw=0.8)
     b.set(xlabel="step γ", ylabel="factor of the error per round", ylim=(0.35, 1.6))
-    b.set_title("(b) lines: largest root; dots: measured; ticks: thresholds")
+    b.set_title("(b) lines: exact, dots: measured, bars: thresholds")
     picture.suptitle("Example 1: three quadratics on a path, λₙ = −1/2")
     return picture
 

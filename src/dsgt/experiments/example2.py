@@ -69,13 +69,15 @@ def measure(lab: Lab, plan: Rounds) -> Tables:
 
 
 def figure(tables: Tables, plan: Rounds) -> Figure:
-    picture, (a,) = style.panels(1, 1, width=5.5, height=3.2)
+    picture, (a,) = style.panels(1, 1, width=7.0, height=3.2)
     colours = [style.COLOURS[m] for m in ("dsgt", "dpsgd", "gnsd", "sgd", "exact-diffusion")]
     for name, colour in zip(CASES, colours, strict=True):
         some = tables["curves"][tables["curves"]["name"] == name]
-        style.band(a, some, "round", "distance", colour=colour, label=name, dashed=CASES[name][0] == "sgd")
+        style.band(
+            a, some, "round", "distance", colour=colour, label=name, line="--" if CASES[name][0] == "sgd" else "-"
+        )
     a.set(xlabel="round", ylabel="distance from the optimum", yscale="log")
-    a.legend(loc="center right")
+    a.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     picture.suptitle(f"Example 2: {NODES} nodes on a ring, each with two copies of its own sample")
     return picture
 

@@ -95,6 +95,7 @@ class Sizes(Plan):
     counts: tuple[int, ...] = (1, 2, 4, 6, 12, 18, 24, 48, 96)
     batch: int = 1024
     rounds: int = 60
+    real_nodes: tuple[int, ...] = (1, 2)
     real_batches: tuple[int, ...] = (1024, 64)
     """A large batch, where computing dominates, and a small one, where messages count."""
 
@@ -113,7 +114,7 @@ def measure(lab: Lab, plan: Sizes) -> Tables:
         for model in plan.models
         for batch in plan.real_batches
         for launcher in launchers()
-        for n in (1, 2)
+        for n in plan.real_nodes
     ]
     clock = pd.concat(clocks, ignore_index=True)
     one = clock[clock["nodes"] == 1].rename(columns={"seconds_per_round": "alone"})

@@ -33,6 +33,8 @@ COLOURS = {
     "extra": "#E69F00",
     "exact-diffusion": "#56B4E9",
 }
+LINES = {"atc-dpsgd": ":", "d2": "-.", "sgd": "--"}
+"""Of methods whose curves lie on each other; the others' lines are whole."""
 MARKS = "osD^vPX"
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -66,14 +68,14 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
 
 
 def band(
-    axes: Axes, table: pd.DataFrame, x: str, y: str, *, colour: str, label: str, dashed: bool = False, mark: str = ""
+    axes: Axes, table: pd.DataFrame, x: str, y: str, *, colour: str, label: str, line: str = "-", width: float = 1.5
 ) -> None:
     """The mean over the seeds, and their range; a run that diverged leaves the picture where it did."""
     shown = table.astype({y: float})
     shown = shown[np.isfinite(shown[y])]
     over = shown.groupby(x)[y].agg(["mean", "min", "max", "count"])
     over = over[over["count"] == over["count"].max()]
-    axes.plot(over.index, over["mean"], label=label, color=colour, ls="--" if dashed else "-", marker=mark, ms=4)
+    axes.plot(over.index, over["mean"], label=label, color=colour, ls=line, lw=width)
     axes.fill_between(over.index, over["min"], over["max"], color=colour, alpha=0.18, linewidth=0)
 
 
