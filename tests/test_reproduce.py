@@ -45,7 +45,7 @@ TINY: dict[str, Plan] = {
     "fig2": LOGISTIC,
     "fig3": LENET,
     "fig4": replace(fig4.QUICK, tasks=(LENET, LOGISTIC)),
-    "example1": replace(example1.QUICK, lrs=(0.2, 1.0), rounds=300, methods=("dsgt", "d2", "gnsd")),
+    "example1": replace(example1.QUICK, lrs=(0.2, 1.0), rounds=300, margin=0.02, methods=("dsgt", "d2", "gnsd")),
     "example2": replace(example2.QUICK, seeds=1, rounds=4000),
     "independence": replace(independence.QUICK, graphs=("ring", "complete"), methods=("dsgt",)),
     "batch": replace(batch.QUICK, seeds=1, rounds=1000),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 console = Console()
 FINISHED = "finished.jsonl"
+PATIENCE = 10.0
+"""Seconds between two lines where there is no terminal."""
 EPILOG = (
     "Examples:\n\n- `dsgt reproduce all --quick`\n- `dsgt reproduce example1 independence`\n"
     "- `dsgt reproduce fig2 --data-dir DIR --seeds 5`"
@@ -95,9 +98,9 @@ def _write(name: str, e: AnyExperiment, plan: Plan, tables: Tables, folder: Path
 
 @contextmanager
 def _progress(name: str) -> Iterator[Any]:
-    """A bar on a terminal, a line per finished case elsewhere."""
+    """A bar on a terminal; elsewhere a line now and then."""
     if not console.is_terminal:
-        yield lambda done, total, last: console.print(f"{name}: {done} of {total} {escape(last)}", highlight=False)
+        yield _lines(name)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
@@ -107,6 +110,18 @@ def _progress(name: str) -> Iterator[Any]:
             progress.update(task, completed=done, total=total, description=f"{name}  {escape(last)}")
 
         yield told
+
+
+def _lines(name: str) -> Callable[[int, int, str], None]:
+    said = time.monotonic()
+
+    def told(done: int, total: int, last: str) -> None:
+        nonlocal said
+        if time.monotonic() - said > PATIENCE:
+            said = time.monotonic()
+            console.print(f"{name}: {done} of {total}, last {last}", highlight=False, markup=False, soft_wrap=True)
+
+    return told
 
 
 @contextmanager
