@@ -1,0 +1,106 @@
+"""What was found, in two sentences that claim no more than the seeds allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from dsgt.report.numbers import listed, percent, short, with_spread
+from dsgt.report.summary import Line
+
+RULE = (
+    "Two losses differ beyond the spread when the ranges over the seeds do not overlap: the worst seed of one method "
+    "ended below the best seed of the other."
+)
+
+
+def verdict(lines: Sequence[Line]) -> tuple[str, str]:
+    """Who reached the lowest loss, and how that compares with the worst nodes, centralized SGD and divergence."""
+    finished = [line for line in lines if line.converged]
+    if not finished:
+        return (
+            f"{listed(line.method for line in lines)} diverged at every learning rate that was tried.",
+            "There is nothing to compare: try smaller learning rates.",
+        )
+    rivals = [line for line in finished if not line.centralized] or finished
+    best = min(rivals, key=lambda line: line.loss)
+    others = sorted((line for line in rivals if line is not best), key=lambda line: line.loss)
+    reference = [line for line in finished if line.centralized and line is not best]
+    return _lowest_loss(best, others), _beyond_loss(best, others, reference, lines)
+
+
+def _lowest_loss(best: Line, others: Sequence[Line]) -> str:
+    seeds = len(best.losses)
+    loss = f"{with_spread(best.loss, best.spread)}" + (f" over {seeds} seeds" if seeds > 1 else "")
+    if not others:
+        return f"{best.method} reached a training loss of {loss} with a learning rate of {best.lr:g}."
+    lowest = f"{best.method} reached the lowest training loss, {loss}"
+    if seeds == 1:
+        return f"{lowest}, before {_named(others)}; with one seed nobody can tell the differences from chance."
+    ahead = [line for line in others if clearly_below(best, line)]
+    level = [line for line in others if not clearly_below(best, line)]
+    parts = []
+    if ahead:
+        parts.append(f"ahead of {_named(ahead)} by more than the spread of the seeds")
+    if level:
+        within = f"level with {_named(level)} within {'it' if ahead else 'the spread of the seeds'}"
+        always = all(always_below(best, line) for line in level)
+        parts.append(within + (", though lower in every seed" if always else ""))
+    return f"{lowest}, {' but '.join(parts)}."
+
+
+def _beyond_loss(best: Line, others: Sequence[Line], reference: Sequence[Line], lines: Sequence[Line]) -> str:
+    parts = [part for part in (_worst_node(best, others), *(_against(best, line) for line in reference)) if part]
+    gone = [line.method for line in lines if not line.converged]
+    if gone:
+        parts.append(f"{listed(gone)} diverged at every learning rate that was tried")
+    partly = [line for line in lines if line.converged and line.diverged_at]
+    if partly:
+        rates = (f"{line.method} at {listed(f'{lr:g}' for lr in line.diverged_at)}" for line in partly)
+        parts.append(f"too large a learning rate made {listed(rates)} diverge")
+    if not parts:
+        parts.append("there is no other method here to compare it with" if not others else "no run diverged")
+    sentence = "; ".join(parts)
+    return sentence[0].upper() + sentence[1:] + "."
+
+
+def _worst_node(best: Line, others: Sequence[Line]) -> str:
+    """The test accuracy of the leader's worst node, and who does better there."""
+    key = "node_accuracy_min"
+    own = best.finals(key)
+    if not own:
+        return ""
+    sentence = f"the test accuracy of its worst node is {percent(fmean(own))}"
+    rivals = {line.method: values for line in others if (values := line.finals(key))}
+    if not rivals:
+        return sentence
+    top = max(rivals, key=lambda method: fmean(rivals[method]))
+    values = rivals[top]
+    if fmean(values) <= fmean(own):
+        return f"{sentence}, the highest" + ("" if max(values) < min(own) or len(own) == 1 else " within the spread")
+    within = len(own) > 1 and min(values) <= max(own)
+    return f"{sentence}, that of {top} {percent(fmean(values))}" + (", within the spread" if within else "")
+
+
+def _against(best: Line, reference: Line) -> str:
+    """The leader beside centralized SGD, which has all data in one place."""
+    name = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
+    difference = f"{short(abs(reference.loss - best.loss), 2)} {'lower' if reference.loss < best.loss else 'higher'}"
+    if len(best.losses) == 1:
+        return f"{name}, {difference}"
+    clear = clearly_below(best, reference) or clearly_below(reference, best)
+    return f"{name}, {difference}, {'beyond' if clear else 'within'} the spread of the seeds"
+
+
+def clearly_below(a: Line, b: Line) -> bool:
+    """Whether the worst seed of a ended below the best seed of b."""
+    return max(a.losses) < min(b.losses)
+
+
+def always_below(a: Line, b: Line) -> bool:
+    """Whether a ended below b with every seed, that is on the same shards."""
+    return len(a.losses) == len(b.losses) and all(x < y for x, y in zip(a.losses, b.losses, strict=True))
+
+
+def _named(lines: Sequence[Line]) -> str:
+    return listed(f"{line.method} ({short(line.loss)})" for line in lines)
