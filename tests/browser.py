@@ -18,7 +18,12 @@ BROWSER = os.environ.get("DSGT_BROWSER") or shutil.which("chromium") or shutil.w
 """Which browser: the environment variable, or the one on the path, or None."""
 
 # Chromium speaks on the descriptors 3 and 4, whatever numbers the pipes have here.
-LAUNCH = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+LAUNCH = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 PATIENCE = 30.0
 
 
@@ -30,10 +35,9 @@ class Browser:
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        pipes = [str(theirs_in), str(theirs_out)]
+        options += ["--remote-debugging-pipe", f"--user-data-dir={self.home.name}"]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, *pipes, executable, *options]
-            + [f"--user-data-dir={self.home.name}", "--remote-debugging-pipe"],
+            [sys.executable, "-c", LAUNCH, str(theirs_in), str(theirs_out), executable, *options],
             pass_fds=(theirs_in, theirs_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

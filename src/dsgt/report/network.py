@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,28 +77,32 @@ class Network:
     drawings: list[Drawing]
 
 
-def network(settings: Settings, sizes: Sequence[int]) -> Network:
-    """The network of the settings; ``sizes``, how many samples each node holds, may be empty."""
+def network(settings: Settings, methods: Sequence[str], sizes: Sequence[int]) -> Network:
+    """What these methods ran on; ``sizes``, how many samples each node holds, may be empty."""
     graph = topologies.named_network(settings.graph, settings.nodes).graph
     weights: dict[str, Matrix] = {}
     ran_with: dict[str, str] = {}
-    for method in settings.methods:
+    for method in methods:
         W, rule = settings.weights_for(method)
         ran_with[method] = rule
         weights.setdefault(rule, W)
     found = {rule: topologies.describe(W) for rule, W in weights.items()}
-    degrees = sorted(d for _, d in (graph.in_degree if graph.is_directed() else graph.degree))
+    heard = sorted(len(list(_heard(graph, v))) for v in graph)
     small = len(graph) <= MOST_NODES and graph.number_of_edges() <= MOST_EDGES
     places = _places(graph) if small else {}
     return Network(
         nodes=len(graph),
         edges=graph.number_of_edges(),
         directed=graph.is_directed(),
-        degrees=str(degrees[0]) if degrees[0] == degrees[-1] else f"{degrees[0]} to {degrees[-1]}",
+        degrees=str(heard[0]) if heard[0] == heard[-1] else f"{heard[0]} to {heard[-1]}",
         mixing=[_mixing(method, rule, found[rule]) for method, rule in ran_with.items()],
         # Where all average with all there is no graph to see.
         drawings=[_drawing(graph, W, rule, places, sizes) for rule, W in weights.items() if small and rule != "all"],
     )
+
+
+def _heard(graph: nx.Graph[int], v: int) -> Iterator[int]:
+    return graph.predecessors(v) if isinstance(graph, nx.DiGraph) else graph.neighbors(v)
 
 
 def _mixing(method: str, rule: str, d: topologies.Description) -> Mixing:
@@ -117,7 +121,8 @@ def _places(graph: nx.Graph[int]) -> dict[int, tuple[float, float]]:
     low, high = (tuple(f(p[k] for p in raw.values()) for k in (0, 1)) for f in (min, max))
     scale = (WIDTH - 2 * MARGIN) / (max(high[0] - low[0], high[1] - low[1]) or 1.0)
     left = (WIDTH - scale * (high[0] - low[0])) / 2
-    return {v: (round(left + scale * (x - low[0]), 1), round(MARGIN + scale * (y - low[1]), 1)) for v, (x, y) in raw.items()}
+    corner = left - scale * low[0], MARGIN - scale * low[1]
+    return {v: (round(corner[0] + scale * x, 1), round(corner[1] + scale * y, 1)) for v, (x, y) in raw.items()}
 
 
 def _drawing(

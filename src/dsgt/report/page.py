@@ -7,16 +7,16 @@ import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from plotly.offline import get_plotlyjs
 
-from dsgt.report import rerun
+from dsgt.comparison.result import SELECTION, versions
 from dsgt.report.curves import curves, grid
 from dsgt.report.holdings import Holdings, histograms, holdings
 from dsgt.report.network import Network, network
-from dsgt.report.numbers import listed
-from dsgt.report.results import notes, table
+from dsgt.report.numbers import listed, short
+from dsgt.report.rerun import python
+from dsgt.report.results import costs, notes, table
 from dsgt.report.summary import summarise
 from dsgt.report.verdict import RULE, verdict
 
@@ -32,14 +32,15 @@ def page(comparison: Comparison) -> str:
     settings = comparison.settings
     lines = summarise(comparison)
     held, no_data = _data(settings)
-    net, no_network = _network(settings, held.sizes if held else [])
+    net, no_network = _network(settings, [line.method for line in lines], held.sizes if held else [])
     looks = _looks([line.centralized for line in lines])
     methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
     ran_with = {mixing.method: mixing.rule for mixing in net.mixing} if net else {}
     summary = held is not None and not held.fits
+    lines_shown = curves(lines)
     shown = {
         "methods": methods,
-        "curves": curves(lines),
+        "curves": lines_shown,
         "grid": grid(lines),
         "histograms": histograms(held) if held and summary else [],
     }
@@ -49,30 +50,34 @@ def page(comparison: Comparison) -> str:
         facts=_facts(settings),
         settings=settings,
         methods=methods,
-        verdict=verdict(lines),
+        verdict=verdict(lines, comparison.target),
         rule=RULE,
-        columns=table(lines, getattr(settings, "target", None)),
-        notes=notes(lines, settings.weights, ran_with),
+        columns=table(lines),
+        costs=costs(lines, comparison.target),
+        target="" if comparison.target is None else short(comparison.target),
+        selection=SELECTION,
+        notes=notes(lines, settings.weights, ran_with, comparison.target),
         network=net,
         no_network=no_network,
         held=held,
         no_data=no_data,
-        fields=rerun.fields(settings),
-        versions=rerun.versions(),
-        command=rerun.command(settings),
-        python=rerun.python(settings),
+        fields=settings.model_dump(mode="json", exclude_none=True),
+        versions=versions(),
+        command=settings.command(),
+        python=python(settings),
         data=shown,
-        axis="epochs" if "epochs" in shown["curves"]["axes"] else next(iter(shown["curves"]["axes"]), ""),
+        axis=_first_axis(lines_shown["axes"]),
         bands=any(len(line.runs) > 1 for line in lines),
         any_diverged=any(line.diverged_at for line in lines),
         style=_asset("style.css"),
-        scripts=[Markup(text) for text in scripts],  # noqa: S704 - this package's own files and plotly's
+        scripts=scripts,
         policy=_policy(scripts),
     )
 
 
 def _facts(settings: Settings) -> list[str]:
     return [
+        f"{settings.model} on {settings.data}",
         f"{settings.nodes} nodes",
         f"{settings.graph} graph",
         f"{settings.weights} weights",
@@ -81,6 +86,10 @@ def _facts(settings: Settings) -> list[str]:
         f"batch {settings.batch}",
         "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds",
     ]
+
+
+def _first_axis(axes: dict[str, str]) -> str:
+    return "epochs" if "epochs" in axes else next(iter(axes), "")
 
 
 def _looks(centralized: list[bool]) -> list[dict[str, Any]]:
@@ -104,9 +113,9 @@ def _data(settings: Settings) -> tuple[Holdings | None, str]:
     return held, "" if held else "This problem is not made of samples."
 
 
-def _network(settings: Settings, sizes: list[int]) -> tuple[Network | None, str]:
+def _network(settings: Settings, methods: list[str], sizes: list[int]) -> tuple[Network | None, str]:
     try:
-        found = network(settings, sizes)
+        found = network(settings, methods, sizes)
     except (OSError, ValueError) as error:
         return None, f"The network can no longer be read: {error}"
     if not found.drawings and all(mixing.rule == "all" for mixing in found.mixing):
@@ -114,7 +123,7 @@ def _network(settings: Settings, sizes: list[int]) -> tuple[Network | None, str]
     return found, "" if found.drawings else "So many nodes and edges cannot be told apart in a drawing."
 
 
-def _template() -> Any:
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("dsgt.report", "assets"),
         autoescape=True,
@@ -127,8 +136,8 @@ def _template() -> Any:
     return environment.get_template("page.html")
 
 
-def _asset(name: str) -> Markup:
-    return Markup(files("dsgt.report").joinpath("assets", name).read_text(encoding="utf-8"))  # noqa: S704
+def _asset(name: str) -> str:
+    return files("dsgt.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _policy(scripts: list[str]) -> str:

@@ -79,12 +79,10 @@ def final_losses(runs: Runs) -> list[float]:
 
 
 def summarise(comparison: Comparison) -> list[Line]:
-    grids: dict[str, dict[float, Runs]] = {method: {} for method in comparison.settings.methods}
-    for row in comparison.rows:
-        grids[row["method"]].setdefault(row["lr"], {}).setdefault(row["seed"], []).append(row)
-    return [
-        Line(method, comparison.best_lr(method), grid, is_centralized(method)) for method, grid in grids.items() if grid
-    ]
+    grids: dict[str, dict[float, Runs]] = {}
+    for (method, lr), runs in comparison.runs.items():
+        grids.setdefault(method, {})[lr] = dict(sorted(runs.items()))
+    return [Line(method, comparison.best_lr(method), grid, is_centralized(method)) for method, grid in grids.items()]
 
 
 def is_centralized(method: str) -> bool:

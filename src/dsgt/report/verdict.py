@@ -14,8 +14,8 @@ RULE = (
 )
 
 
-def verdict(lines: Sequence[Line]) -> tuple[str, str]:
-    """Who reached the lowest loss, and how that compares with the worst nodes, centralized SGD and divergence."""
+def verdict(lines: Sequence[Line], target: float | None = None) -> tuple[str, str]:
+    """Who reached the lowest loss; how its worst node does, how it compares with centralized SGD, and what diverged."""
     finished = [line for line in lines if line.converged]
     if not finished:
         return (
@@ -26,7 +26,12 @@ def verdict(lines: Sequence[Line]) -> tuple[str, str]:
     best = min(rivals, key=lambda line: line.loss)
     others = sorted((line for line in rivals if line is not best), key=lambda line: line.loss)
     reference = [line for line in finished if line.centralized and line is not best]
-    return _lowest_loss(best, others), _beyond_loss(best, others, reference, lines)
+    parts = [_worst_node(best, others), *(_against(best, line, target) for line in reference), *_diverged(lines)]
+    said = [part for part in parts if part] or [
+        "no run diverged" if others else "there is no other method to compare with"
+    ]
+    second = "; ".join(said)
+    return _lowest_loss(best, others), f"{second[0].upper()}{second[1:]}."
 
 
 def _lowest_loss(best: Line, others: Sequence[Line]) -> str:
@@ -49,19 +54,18 @@ def _lowest_loss(best: Line, others: Sequence[Line]) -> str:
     return f"{lowest}, {' but '.join(parts)}."
 
 
-def _beyond_loss(best: Line, others: Sequence[Line], reference: Sequence[Line], lines: Sequence[Line]) -> str:
-    parts = [part for part in (_worst_node(best, others), *(_against(best, line) for line in reference)) if part]
-    gone = [line.method for line in lines if not line.converged]
-    if gone:
-        parts.append(f"{listed(gone)} diverged at every learning rate that was tried")
-    partly = [line for line in lines if line.converged and line.diverged_at]
-    if partly:
-        rates = (f"{line.method} at {listed(f'{lr:g}' for lr in line.diverged_at)}" for line in partly)
-        parts.append(f"too large a learning rate made {listed(rates)} diverge")
-    if not parts:
-        parts.append("there is no other method here to compare it with" if not others else "no run diverged")
-    sentence = "; ".join(parts)
-    return sentence[0].upper() + sentence[1:] + "."
+def _diverged(lines: Sequence[Line]) -> list[str]:
+    """Who diverged everywhere, and who at which learning rates."""
+    said = []
+    if everywhere := [line.method for line in lines if not line.converged]:
+        said.append(f"{listed(everywhere)} diverged at every learning rate that was tried")
+    who: dict[tuple[float, ...], list[str]] = {}
+    for line in lines:
+        if line.converged and line.diverged_at:
+            who.setdefault(tuple(line.diverged_at), []).append(line.method)
+    for rates, methods in who.items():
+        said.append(f"with a learning rate of {listed(f'{lr:g}' for lr in rates)} {listed(methods)} diverged")
+    return said
 
 
 def _worst_node(best: Line, others: Sequence[Line]) -> str:
@@ -79,17 +83,22 @@ def _worst_node(best: Line, others: Sequence[Line]) -> str:
     if fmean(values) <= fmean(own):
         return f"{sentence}, the highest" + ("" if max(values) < min(own) or len(own) == 1 else " within the spread")
     within = len(own) > 1 and min(values) <= max(own)
-    return f"{sentence}, that of {top} {percent(fmean(values))}" + (", within the spread" if within else "")
+    return f"{sentence}, below {top} with {percent(fmean(values))}" + (", within the spread" if within else "")
 
 
-def _against(best: Line, reference: Line) -> str:
+def _against(best: Line, reference: Line, target: float | None) -> str:
     """The leader beside centralized SGD, which has all data in one place."""
     name = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
-    difference = f"{short(abs(reference.loss - best.loss), 2)} {'lower' if reference.loss < best.loss else 'higher'}"
-    if len(best.losses) == 1:
-        return f"{name}, {difference}"
-    clear = clearly_below(best, reference) or clearly_below(reference, best)
-    return f"{name}, {difference}, {'beyond' if clear else 'within'} the spread of the seeds"
+    said = f"{name}, {short(abs(reference.loss - best.loss), 2)} {'lower' if reference.loss < best.loss else 'higher'}"
+    if len(best.losses) > 1:
+        clear = clearly_below(best, reference) or clearly_below(reference, best)
+        said += f" and {'beyond' if clear else 'within'} the spread of the seeds"
+    if target is None:
+        return said
+    own, theirs = (line.at_target(target, "virtual_seconds") for line in (best, reference))
+    if not own or not theirs:
+        return said
+    return f"{said}, and took {short(theirs / own, 2)} times as long on the virtual clock to a loss of {short(target)}"
 
 
 def clearly_below(a: Line, b: Line) -> bool:

@@ -56,7 +56,15 @@
     Plotly.react(box, traces, { ...where, ...size }, { displayModeBar: false, doubleClick: "reset" });
   }
 
-  const logTicks = { type: "log", tickformat: ".3~g" };
+  // Round numbers on a logarithmic axis, few enough to be read.
+  function logarithmic(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
+    const digits = high - low > 3 ? [1] : high - low > 0.6 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, k) => Math.floor(low) + k);
+    const every = Math.ceil((high - low) / 6);
+    const ticks = powers.filter((p) => digits.length > 1 || p % every === 0).flatMap((p) => digits.map((d) => d * 10 ** p));
+    return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
+  }
 
   function panel({ key, log }) {
     const logarithm = log && state.log;
@@ -65,7 +73,7 @@
     const top = Math.max(...drawn.flatMap((i) => curve(i).mean));
     const visible = (v) => (v === null || (logarithm && v <= agreed * top) ? null : v);
     // Lines that coincide are seen both: the upper is the narrower.
-    const width = (i) => 1.8 + Math.min(3, 0.9 * (data.methods.length - 1 - i));
+    const width = (i) => 1.8 + Math.min(2, 0.7 * (data.methods.length - 1 - i));
     const traces = drawn.flatMap((i) => {
       const x = data.curves.lines[i].x[state.axis];
       const { mean, low, high } = curve(i);
@@ -83,7 +91,8 @@
       return [band, line];
     });
     const share = key.includes("accuracy");
-    const y = axis("", logarithm ? logTicks : { rangemode: share ? "normal" : "tozero", tickformat: share ? ".0%" : "" });
+    const values = traces.flatMap((t) => t.y).filter((v) => v > 0);
+    const y = axis("", logarithm ? logarithmic(values) : { rangemode: share ? "normal" : "tozero", tickformat: share ? ".0%" : "" });
     if (share) traces.forEach((t) => { if (t.hovertemplate) t.hovertemplate = "%{y:.1%}"; });
     draw(`plot-${key}`, traces, layout(axis(data.curves.axes[state.axis]), y, { hovermode: "x unified" }));
   }
@@ -127,10 +136,11 @@
         },
       ].filter(Boolean);
     });
+    const values = shown().flatMap((i) => [...data.grid[i].low, ...data.grid[i].high]).filter((v) => v > 0);
     const x = axis("learning rate", {
       type: "log", tickvals: ticks, ticktext: ticks.map(String), anchor: "y", tickangle: 0,
     });
-    const y = axis("", { ...(state.log ? logTicks : { rangemode: "tozero" }), domain: [0, 1 - share - (share && 0.04)] });
+    const y = axis("", { ...(state.log ? logarithmic(values) : { rangemode: "tozero" }), domain: [0, 1 - share - (share && 0.04)] });
     const strip = {
       yaxis2: axis("", {
         domain: [1 - share, 1], type: "category", ticktext: gone.map((i) => `${names[i]} diverged`),
