@@ -233,7 +233,7 @@ def test_a_network_file_that_has_gone_does_not_cost_the_report(tmp_path):
     found = comparison({"dsgt": {0.1: [0.3]}}, graph=str(path))
     path.unlink()
     html = page(found)
-    assert "The network can no longer be read" in html
+    assert "The network cannot be shown" in html
     assert "dsgt reached a training loss" in html
 
 

@@ -58,7 +58,7 @@ def test_it_loads_without_a_complaint_fetches_nothing_and_draws_every_figure(bro
     assert browser.requests() == []
 
 
-def test_the_axis_and_the_logarithm_can_be_switched(browser: Browser, report: Path):
+def test_the_axis_and_the_logarithm_can_be_switched_and_the_command_copied(browser: Browser, report: Path):
     browser.open(report)
     last, title = "document.getElementById('plot-loss').data.at(-1).x.at(-1)", "#plot-loss .xtitle"
     assert browser.run(last) == 4
@@ -71,6 +71,9 @@ def test_the_axis_and_the_logarithm_can_be_switched(browser: Browser, report: Pa
     browser.run("document.getElementById('log').focus()")
     browser.press(" ")
     assert browser.run(scale) == "linear"
+    copy = "document.querySelector('[data-copy=command]')"
+    browser.run(f"{copy}.click()")  # a browser that may not copy selects
+    browser.wait(f"['Copied', 'Selected'].includes({copy}.textContent)")
     assert browser.complaints() == []
 
 
@@ -149,12 +152,11 @@ def test_a_script_that_is_not_the_pages_own_does_not_run(browser: Browser, repor
 @pytest.mark.parametrize(
     "given",
     [
-        {"finals": {"dsgt": {0.1: [0.3]}}},
         {"finals": {"dsgt": {0.1: [0.3]}}, "without": ("accuracy", "node_accuracy_min", "consensus")},
         {"finals": {"dsgt": {9.0: [math.inf, math.inf]}}},
         {"finals": {"dsgt": {0.1: [0.3]}, "sgd": {0.1: [0.3]}}, "nodes": 300, "partition": "equal", "batch": 600},
     ],
-    ids=["one run", "loss only", "all diverged", "many nodes"],
+    ids=["loss only", "all diverged", "many nodes"],
 )
 def test_a_page_with_little_to_show_draws_what_there_is(browser: Browser, tmp_path: Path, given: dict):
     path = tmp_path / "little.html"

@@ -29,6 +29,8 @@ PANELS = {
 def curves(lines: Sequence[Line]) -> dict[str, Any]:
     """Every method at its best learning rate: where it was measured, and the mean and range over the seeds there."""
     axes, panels = measured(lines, list(AXES)), measured(lines, list(PANELS))
+    if all(line.centralized for line in lines):  # one model has no distance from itself
+        panels = [key for key in panels if key != "consensus"]
     return {
         "axes": {key: AXES[key] for key in axes},
         "panels": [{"key": key, "title": PANELS[key][0], "log": PANELS[key][1]} for key in panels],

@@ -61,13 +61,14 @@ def page(comparison: Comparison) -> str:
         no_network=no_network,
         held=held,
         no_data=no_data,
-        fields=settings.model_dump(mode="json", exclude_none=True),
+        fields={name: _plainly(v) for name, v in settings.model_dump(mode="json", exclude_none=True).items()},
         versions=versions(),
         command=settings.command(),
         python=python(settings),
         data=shown,
         axis=_first_axis(lines_shown["axes"]),
         bands=any(len(line.runs) > 1 for line in lines),
+        any_gone=not all(line.converged for line in lines),
         any_diverged=any(line.diverged_at for line in lines),
         style=_asset("style.css"),
         scripts=scripts,
@@ -86,6 +87,12 @@ def _facts(settings: Settings) -> list[str]:
         f"batch {settings.batch}",
         "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds",
     ]
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_plainly(item) for item in value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _first_axis(axes: dict[str, str]) -> str:
@@ -109,7 +116,7 @@ def _data(settings: Settings) -> tuple[Holdings | None, str]:
     try:
         held = holdings(settings)
     except (OSError, ValueError) as error:
-        return None, f"The data can no longer be read: {error}"
+        return None, f"The data cannot be shown: {error}"
     return held, "" if held else "This problem is not made of samples."
 
 
@@ -117,7 +124,7 @@ def _network(settings: Settings, methods: list[str], sizes: list[int]) -> tuple[
     try:
         found = network(settings, methods, sizes)
     except (OSError, ValueError) as error:
-        return None, f"The network can no longer be read: {error}"
+        return None, f"The network cannot be shown: {error}"
     if not found.drawings and all(mixing.rule == "all" for mixing in found.mixing):
         return found, "Every method here averages all nodes with all, so there is no graph to draw."
     return found, "" if found.drawings else "So many nodes and edges cannot be told apart in a drawing."

@@ -75,7 +75,7 @@ def reached_at_once(lines: Sequence[Line], target: float) -> bool:
 
 def _best(values: Sequence[float]) -> frozenset[int]:
     """Where the largest are, if there is anything to choose from."""
-    finite = [value for value in values if math.isfinite(value)]
+    finite = {value for value in values if math.isfinite(value)}
     return frozenset(k for k, value in enumerate(values) if len(finite) > 1 and value == max(finite))
 
 

@@ -8,6 +8,7 @@ from statistics import fmean
 from dsgt.report.numbers import listed, percent, short, with_spread
 from dsgt.report.summary import Line
 
+WITHIN = "within the spread of the seeds"
 RULE = (
     "Two losses differ beyond the spread when the ranges over the seeds do not overlap: the worst seed of one method "
     "ended below the best seed of the other."
@@ -80,23 +81,24 @@ def _worst_node(best: Line, others: Sequence[Line]) -> str:
         return sentence
     top = max(rivals, key=lambda method: fmean(rivals[method]))
     values = rivals[top]
-    if fmean(values) <= fmean(own):
-        return f"{sentence}, the highest" + ("" if max(values) < min(own) or len(own) == 1 else " within the spread")
-    within = len(own) > 1 and min(values) <= max(own)
-    return f"{sentence}, below {top} with {percent(fmean(values))}" + (", within the spread" if within else "")
+    overlap = len(own) > 1 and min(values) <= max(own) and min(own) <= max(values)
+    if fmean(values) > fmean(own):
+        return f"{sentence}, below {top} with {percent(fmean(values))}" + (f", {WITHIN}" if overlap else "")
+    return f"{sentence}, the highest" + (f", but {WITHIN}" if overlap else "")
 
 
 def _against(best: Line, reference: Line, target: float | None) -> str:
     """The leader beside centralized SGD, which has all data in one place."""
     name = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
-    said = f"{name}, {short(abs(reference.loss - best.loss), 2)} {'lower' if reference.loss < best.loss else 'higher'}"
-    if len(best.losses) > 1:
+    difference = reference.loss - best.loss
+    said = f"{name}, {short(abs(difference), 2)} {'lower' if difference < 0 else 'higher'}" if difference else name
+    if len(best.losses) > 1 and difference:
         clear = clearly_below(best, reference) or clearly_below(reference, best)
         said += f" and {'beyond' if clear else 'within'} the spread of the seeds"
     if target is None:
         return said
     own, theirs = (line.at_target(target, "virtual_seconds") for line in (best, reference))
-    if not own or not theirs:
+    if not own or not theirs or short(theirs / own, 2) == "1":
         return said
     return f"{said}, and took {short(theirs / own, 2)} times as long on the virtual clock to a loss of {short(target)}"
 

@@ -14,6 +14,7 @@
   // Plotly reads a few HTML tags in its texts; the names of methods are not to be read as such.
   const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
   const names = data.methods.map((m) => plain(m.name));
+  const brief = (i) => plain([...data.methods[i].name].slice(0, 18).join(""));
   const shown = () => data.methods.map((_, i) => i).filter((i) => !state.hidden.has(i));
 
   // The colours are those of the style sheet, as they are now: light or dark.
@@ -59,9 +60,11 @@
   // Round numbers on a logarithmic axis, few enough to be read.
   function logarithmic(values) {
     const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
-    const digits = high - low > 3 ? [1] : high - low > 0.6 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
-    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, k) => Math.floor(low) + k);
-    const every = Math.ceil((high - low) / 6);
+    const span = high - low;
+    const many = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const digits = span > 3 ? [1] : span > 0.6 || span < 0.08 ? [1, 2, 5] : many;
+    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 3 }, (_, k) => Math.floor(low) - 1 + k);
+    const every = Math.ceil(span / 6);
     const ticks = powers.filter((p) => digits.length > 1 || p % every === 0).flatMap((p) => digits.map((d) => d * 10 ** p));
     return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
   }
@@ -91,10 +94,11 @@
       return [band, line];
     });
     const share = key.includes("accuracy");
+    const unit = data.curves.axes[state.axis];
     const values = traces.flatMap((t) => t.y).filter((v) => v > 0);
     const y = axis("", logarithm ? logarithmic(values) : { rangemode: share ? "normal" : "tozero", tickformat: share ? ".0%" : "" });
     if (share) traces.forEach((t) => { if (t.hovertemplate) t.hovertemplate = "%{y:.1%}"; });
-    draw(`plot-${key}`, traces, layout(axis(data.curves.axes[state.axis]), y, { hovermode: "x unified" }));
+    draw(`plot-${key}`, traces, layout(axis(unit, { unifiedhovertitle: { text: `%{x:.4~g} ${unit}` } }), y, { hovermode: "x unified" }));
   }
 
   // Of learning rates so near to each other that their numbers would overlap, only the larger is named.
@@ -143,7 +147,7 @@
     const y = axis("", { ...(state.log ? logarithmic(values) : { rangemode: "tozero" }), domain: [0, 1 - share - (share && 0.04)] });
     const strip = {
       yaxis2: axis("", {
-        domain: [1 - share, 1], type: "category", ticktext: gone.map((i) => `${names[i]} diverged`),
+        domain: [1 - share, 1], type: "category", ticktext: gone.map((i) => `${brief(i)} diverged`),
         tickvals: gone.map((i) => names[i]), range: [-0.6, gone.length - 0.4], fixedrange: true,
       }),
     };
@@ -157,7 +161,7 @@
 
   function everything() {
     data.curves.panels.forEach(panel);
-    grid();
+    if (document.getElementById("plot-grid")) grid();
     data.histograms.forEach(histogram);
   }
 
