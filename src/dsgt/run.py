@@ -167,7 +167,7 @@ def run(
     With ``checkpoint_dir`` the run is saved there every ``checkpoint_every`` rounds (by default ten times), at its end,
     and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
     one, and ends bit for bit as if it had never been interrupted.
-    ``watch`` is given every row as soon as it is measured, to show it or to keep it.
+    ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
     network = as_network(network)
     if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
@@ -193,6 +193,9 @@ def run(
     states = _iterate(algorithm, local.oracle(seed), network, x, schedule, (at.k, at.state), restart_every)
 
     rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
+    if watch is not None:
+        for row in rows:
+            watch(row)
     state: Any = at.state
     first, training, resumed = at.k, at.seconds, time.perf_counter()
     del at
