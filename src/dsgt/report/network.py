@@ -18,7 +18,7 @@ from dsgt.topologies.draw import layout
 if TYPE_CHECKING:
     from dsgt.comparison import Settings
 
-MOST_NODES, MOST_EDGES = 200, 3000
+MOST_NODES, MOST_EDGES = 200, 1500
 """More than this is a blot on a page."""
 WIDTH, MARGIN = 600.0, 28.0
 ZERO = 1e-9
@@ -132,11 +132,12 @@ def _drawing(
     weights = {(j, i): float(entries[i, j]) for j, i in graph.edges}
     top = max((abs(w) for w in weights.values()), default=0.0) or 1.0
     arrow, widest = ("→", 1.8) if graph.is_directed() else ("–", 4.5)
+    thin = min(1.0, math.sqrt(80 / max(1, len(weights))))  # many edges cover each other
     edges = [
         Edge(
             *places[j],
             *places[i],
-            width=round(0.6 + widest * abs(w) / top, 2),
+            width=round(thin * (0.6 + widest * abs(w) / top), 2),
             kind="positive" if w > ZERO else "negative" if w < -ZERO else "none",
             title=f"{j} {arrow} {i}: weight {short(0.0 if abs(w) < ZERO else w, 3)}",
         )

@@ -36,13 +36,11 @@ def page(comparison: Comparison) -> str:
     looks = _looks([line.centralized for line in lines])
     methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
     ran_with = {mixing.method: mixing.rule for mixing in net.mixing} if net else {}
-    summary = held is not None and not held.fits
-    lines_shown = curves(lines)
-    shown = {
+    drawn = {
         "methods": methods,
-        "curves": lines_shown,
+        "curves": curves(lines),
         "grid": grid(lines),
-        "histograms": histograms(held) if held and summary else [],
+        "histograms": histograms(held) if held and not held.fits else [],
     }
     scripts = [get_plotlyjs(), _asset("report.js")]
     return _template().render(
@@ -65,8 +63,7 @@ def page(comparison: Comparison) -> str:
         versions=versions(),
         command=settings.command(),
         python=python(settings),
-        data=shown,
-        axis=_first_axis(lines_shown["axes"]),
+        data=drawn,
         bands=any(len(line.runs) > 1 for line in lines),
         any_gone=not all(line.converged for line in lines),
         any_diverged=any(line.diverged_at for line in lines),
@@ -93,10 +90,6 @@ def _plainly(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_plainly(item) for item in value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _first_axis(axes: dict[str, str]) -> str:
-    return "epochs" if "epochs" in axes else next(iter(axes), "")
 
 
 def _looks(centralized: list[bool]) -> list[dict[str, Any]]:

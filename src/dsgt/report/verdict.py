@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
 from dsgt.report.numbers import listed, percent, short, with_spread
-from dsgt.report.summary import Line
+from dsgt.report.summary import Line, final_losses
 
 WITHIN = "within the spread of the seeds"
 RULE = (
@@ -20,7 +21,7 @@ def verdict(lines: Sequence[Line], target: float | None = None) -> tuple[str, st
     finished = [line for line in lines if line.converged]
     if not finished:
         return (
-            f"{listed(line.method for line in lines)} diverged at every learning rate that was tried.",
+            "; ".join(_diverged(lines)) + ".",
             "There is nothing to compare: try smaller learning rates.",
         )
     rivals = [line for line in finished if not line.centralized] or finished
@@ -28,10 +29,8 @@ def verdict(lines: Sequence[Line], target: float | None = None) -> tuple[str, st
     others = sorted((line for line in rivals if line is not best), key=lambda line: line.loss)
     reference = [line for line in finished if line.centralized and line is not best]
     parts = [_worst_node(best, others), *(_against(best, line, target) for line in reference), *_diverged(lines)]
-    said = [part for part in parts if part] or [
-        "no run diverged" if others else "there is no other method to compare with"
-    ]
-    second = "; ".join(said)
+    nothing = "no run diverged" if others else "there is no other method to compare with"
+    second = "; ".join(part for part in parts if part) or nothing
     return _lowest_loss(best, others), f"{second[0].upper()}{second[1:]}."
 
 
@@ -58,8 +57,11 @@ def _lowest_loss(best: Line, others: Sequence[Line]) -> str:
 def _diverged(lines: Sequence[Line]) -> list[str]:
     """Who diverged everywhere, and who at which learning rates."""
     said = []
-    if everywhere := [line.method for line in lines if not line.converged]:
-        said.append(f"{listed(everywhere)} diverged at every learning rate that was tried")
+    if everywhere := [line for line in lines if not line.converged]:
+        gone = f"{listed(line.method for line in everywhere)} diverged at every learning rate that was tried"
+        ends = [loss for line in everywhere for runs in line.grid.values() for loss in final_losses(runs)]
+        partly = any(math.isfinite(loss) for loss in ends)
+        said.append(gone + (", if not with every seed" if partly else ""))
     who: dict[tuple[float, ...], list[str]] = {}
     for line in lines:
         if line.converged and line.diverged_at:
