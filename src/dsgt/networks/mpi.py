@@ -46,7 +46,6 @@ class MPIPeers(Peers):
         self._mpi = MPI
         # A communicator of its own: no other message, of the user's or of another network, can be taken for ours.
         self._comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
-        self._sent = 0
         super().__init__(
             W,
             node=self._comm.Get_rank(),
@@ -55,9 +54,10 @@ class MPIPeers(Peers):
             timeout=timeout,
         )
 
-    def exchange(self, v: Tensor, buffers: Mapping[int, Tensor]) -> tuple[dict[int, Request], dict[int, Request]]:
-        tag = self._sent % _TAGS
-        self._sent += 1
+    def exchange(
+        self, v: Tensor, buffers: Mapping[int, Tensor], number: int
+    ) -> tuple[dict[int, Request], dict[int, Request]]:
+        tag = number % _TAGS
         receiving: dict[int, Request] = {}
         for j, buffer in buffers.items():
             into = self._bytes(buffer)
