@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -16,30 +17,112 @@ SMALL = {"nodes": 4, "graph": "ring", "epochs": 1.0, "lrs": (0.05, 0.1), "seeds"
 
 
 def test_every_method_gets_the_same_runs_and_its_own_best_learning_rate():
-    told = []
+    told, seen = [], []
     found = dsgt.compare(
-        dsgt.Settings(("dsgt", "sgd"), **SMALL), workers=1, progress=lambda *done: told.append(done[:2])
+        dsgt.Settings(methods=("dsgt", "sgd"), **SMALL),
+        workers=1,
+        watch=seen.append,
+        finished=lambda *done: told.append(done[:2]),
     )
     assert told == [(k, 8) for k in range(1, 9)]
+    assert len({news.job for news in seen if news.round == news.rounds}) == 8
     for method in ("dsgt", "sgd"):
         losses = {lr: sum(found.final(method, lr, "loss")) for lr in SMALL["lrs"]}
         assert found.best_lr(method) == min(losses, key=losses.get)
-    assert [line["method"] for line in found.table()] == ["dsgt", "sgd"]
+    assert list(found.table().index) == ["dsgt", "sgd"]
 
 
 def test_the_same_numbers_come_out_of_one_worker_and_of_two():
-    def rows(workers: int) -> list[dict]:
-        found = dsgt.compare(dsgt.Settings(("dsgt",), **SMALL), workers=workers)
-        return [{key: value for key, value in row.items() if key != "seconds"} for row in found.rows]
-
-    assert rows(1) == rows(2)
+    settings = dsgt.Settings(methods=("dsgt",), **SMALL)
+    seen = []
+    two = dsgt.compare(settings, workers=2, watch=seen.append)
+    assert dsgt.compare(settings, workers=1).rows == two.rows
+    assert {news.job.seed for news in seen} == {0, 1}
 
 
 def test_a_run_that_diverges_is_kept_as_diverged_and_never_chosen():
-    settings = dsgt.Settings(("dsgt",), **SMALL | {"lrs": (0.1, 1e38), "seeds": 1, "epochs": 4.0})
+    settings = dsgt.Settings(methods=("dsgt",), **SMALL | {"lrs": (0.1, 1e38), "seeds": 1, "epochs": 4.0})
     found = dsgt.compare(settings, workers=1)
     assert found.final("dsgt", 1e38, "loss") == [math.inf]
     assert found.best_lr("dsgt") == 0.1
+    assert found.table().diverged["dsgt"] == 1
+    assert not found.diverged("dsgt")
+
+
+def test_a_method_that_diverges_everywhere_leaves_the_others_their_table_and_figure(tmp_path):
+    rows = [{"method": m, "lr": 0.1, "seed": 0, "round": 0, "epochs": 0.0, "loss": 2.0} for m in ("dsgt", "d2")]
+    rows += [{"method": "dsgt", "lr": 0.1, "seed": 0, "round": 9, "epochs": 1.0, "loss": 1.0}]
+    rows += [{"method": "d2", "lr": 0.1, "seed": 0, "round": 5, "loss": math.inf, "diverged": True}]
+    found = dsgt.Comparison(dsgt.Settings(methods=("dsgt", "d2"), nodes=4, graph="ring", lrs=(0.1,), seeds=1), rows)
+    assert found.diverged("d2")
+    assert found.target == 1.0
+    assert found.to_target("dsgt", "round") == 9
+    assert math.isnan(found.to_target("d2", "round"))
+    found.save(tmp_path)
+    last = (tmp_path / "rows.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last, parse_constant=pytest.fail)["loss"] is None
+
+
+def test_the_cost_of_a_target_is_where_each_seed_first_reaches_it():
+    def rows(seed: int, losses: list[float]) -> list[dict]:
+        label = {"method": "dsgt", "lr": 0.1, "seed": seed}
+        return [label | {"round": 10 * k, "loss": loss} for k, loss in enumerate(losses)]
+
+    def cost(target: float | None) -> float:
+        settings = dsgt.Settings(methods=("dsgt",), lrs=(0.1,), seeds=2, target=target)
+        return dsgt.Comparison(settings, rows(0, [4, 2, 1, 3]) + rows(1, [4, 3, 2, 1])).to_target("dsgt", "round")
+
+    assert cost(2.0) == (10 + 20) / 2
+    assert math.isnan(cost(0.5))
+    assert cost(None) == (10 + 10) / 2  # 3 is the last loss of seed 0; both reach it in round 10
+
+
+def test_settings_come_from_a_file_and_flags_win(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('methods = ["sgd"]\nnodes = 4\ngraph = "ring"\nepochs = 1\nlrs = [0.1]\nseeds = 1\n')
+    done = CliRunner().invoke(app, ["compare", "--config", str(file), "--nodes", "5", "--out", str(tmp_path / "a")])
+    assert done.exit_code == 0, done.output
+    written = json.loads((tmp_path / "a" / "settings.json").read_text())["settings"]
+    assert (written["nodes"], written["methods"], written["seeds"]) == (5, ["sgd"], 1)
+    again = dsgt.Settings.of(dsgt.comparison.read_settings(tmp_path / "a" / "settings.toml"))
+    assert again == dsgt.Settings(methods=("sgd",), nodes=5, graph="ring", epochs=1, lrs=(0.1,), seeds=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node = 4", "no setting called 'node'; did you mean 'nodes'?"),
+        ("nodes = 0.5\nseeds = 0", "nodes is 0.5.*; seeds is 0: input should be greater than or equal to 1"),
+        ("lrs = []", "lrs is \\[\\]"),
+        ("nodes = ", "is not TOML"),
+        ('methods = ["dgst"]', "did you mean 'dsgt'"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(text: str, message: str, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        dsgt.Settings.of(dsgt.comparison.read_settings(file))
+
+
+def test_the_command_of_settings_gives_them_back(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("dsgt.commands.compare.compare", lambda settings, **_: seen.append(settings) or 1 / 0)
+    settings = dsgt.Settings(
+        methods=("d2", "sgd"), model="lenet", graph="a b.json", lrs=(1 / 3, 1e-5), latency=0.0, data_dir="x'y"
+    )
+    assert settings.command().startswith("dsgt compare d2 sgd ")
+    CliRunner().invoke(app, shlex.split(settings.command())[1:])
+    assert seen == [settings]
+
+
+def test_lenet_is_a_model_and_events_are_written(tmp_path):
+    arguments = ["compare", "dsgt", "--model", "lenet", "--nodes", "2", "--graph", "ring", "--partition", "equal"]
+    arguments += ["--epochs", "0.1", "--seeds", "1", "--lr", "0.1", "--out", str(tmp_path), "--tensorboard"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "lenet on digits" in " ".join(done.output.split())
+    assert list((tmp_path / "tensorboard" / "dsgt" / "lr_0.1" / "seed_0").glob("events.*"))
 
 
 def test_a_method_gets_weights_that_it_may_use():
@@ -69,7 +152,7 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
     assert "dsgt" in done.output
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert {row["method"] for row in rows} == {"dsgt", "sgp"}
-    assert json.loads((tmp_path / "settings.json").read_text())["nodes"] == 4
+    assert json.loads((tmp_path / "settings.json").read_text())["settings"]["nodes"] == 4
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "comparison.pdf").read_bytes().startswith(b"%PDF")
 
@@ -79,10 +162,21 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
     [
         (["dsgtt"], "did you mean 'dsgt'"),
         (["dsgt", "--partition", "foo"], "expected equal, dirichlet:ALPHA or labels:COUNT"),
-        (["dsgt", "--nodes", "0"], "n is 0"),
+        (["dsgt", "--partition", "dirichlet:x"], "'x' is no number"),
+        (["dsgt", "--nodes", "0"], "nodes is 0: input should be greater than or equal to 1"),
+        (["dsgt", "--data", "mnist"], "data is 'mnist': input should be 'digits' or 'cifar10'"),
+        (["dsgt", "--model", "gpt"], "model is 'gpt': input should be 'logistic' or 'lenet'"),
+        (["dsgt", "--data", "cifar10", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),
+        (["dsgt", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["dsgt", "--bandwidth", "0"], "bandwidth is 0.0: input should be greater than 0"),
+        (["dsgt", "--latency", "nan"], "latency is nan"),
+        (["dsgt", "--compute", "-1"], "compute is -1.0"),
+        (["dsgt", "--target", "0"], "target is 0.0"),
+        (["dsgt", "--evaluations", "0"], "evaluations is 0"),
+        (["dsgt", "--seeds", "0"], "seeds is 0"),
         (["dsgt", "--nodes", "100000", "--graph", "ring", "--weights", "metropolis"], "cannot be shared among"),
-        (["dsgt", "--lr", "-1"], "finite numbers above 0"),
-        (["dsgt", "--epochs", "-1"], "epochs is -1"),
+        (["dsgt", "--lr", "-1"], "lrs.0 is -1.0: input should be greater than 0"),
+        (["dsgt", "--epochs", "-1"], "epochs is -1.0: input should be greater than 0"),
         (["dsgt", "--batch", "3"], "global batch is 3"),
         (["dsgt", "--graph", "rng"], "did you mean 'ring'"),
         (["dsgt", "--weights", "fdl"], "did you mean 'fdla'"),

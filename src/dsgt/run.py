@@ -159,6 +159,7 @@ def run(
     checkpoint_dir: str | Path | Folder | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    watch: Callable[[dict[str, float]], None] | None = None,
 ) -> Result[S]:
     """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times).
 
@@ -166,6 +167,7 @@ def run(
     With ``checkpoint_dir`` the run is saved there every ``checkpoint_every`` rounds (by default ten times), at its end,
     and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
     one, and ends bit for bit as if it had never been interrupted.
+    ``watch`` is given every row as soon as it is measured, to show it or to keep it.
     """
     network = as_network(network)
     if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
@@ -205,6 +207,8 @@ def run(
                 if measuring:
                     seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
+                    if watch is not None:
+                        watch(rows[-1])
                 if saving:
                     keeper.save(Progress(k, state, rows, training))
                 resumed = time.perf_counter()

@@ -2,69 +2,87 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.markup import escape
 from rich.table import Table
 
-from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
-from dsgt.comparison import PAPER_GRID, Comparison, Job, Settings, compare
+from dsgt.commands import options
+from dsgt.commands.progress import Board
+from dsgt.commands.tables import costs_table, notes, results_table
+from dsgt.comparison import Comparison, Settings, compare, events, read_settings
+from dsgt.comparison.grid import FINISHED
 
 console = Console()
+EPILOG = (
+    "Examples:\n\n- `dsgt compare dsgt dpsgd d2 sgd`\n- `dsgt compare dsgt d2 --graph ring --lr 0.1 --seeds 1`\n"
+    "- `dsgt compare dsgt d2 --data cifar10 --data-dir DIR --model lenet --batch 1024 --partition equal`\n"
+    "- `dsgt compare --config runs/compare/settings.toml`"
+)
 
 
 def compare_command(
-    methods: Annotated[list[str], typer.Argument(help=f"Which methods: {', '.join(ALGORITHMS)}.")],
-    nodes: Annotated[int, typer.Option(help="How many nodes.")] = 12,
-    partition: Annotated[
-        str, typer.Option(help="Who holds what: equal, dirichlet:ALPHA (label skew) or labels:COUNT.")
-    ] = "dirichlet:0.3",
-    graph: Annotated[str, typer.Option(help=f"A network file, or one of: {', '.join(topologies.GRAPHS)}.")] = "random",
-    weights: Annotated[str, typer.Option(help=f"One of: {', '.join(topologies.WEIGHTS)}.")] = "fdla",
-    epochs: Annotated[float, typer.Option(help="How often all samples are looked at.")] = 20,
-    batch: Annotated[int, typer.Option(help="Samples a round, all nodes together.")] = 128,
-    lr: Annotated[list[float] | None, typer.Option(help="A learning rate to try; may be repeated.")] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions with other shards and batches.")] = 3,
-    out: Annotated[Path, typer.Option(help="Where settings, rows and figures go.")] = Path("runs/compare"),
-    workers: Annotated[int, typer.Option(help="Runs at a time.")] = 2,
-    resume: Annotated[bool, typer.Option("--resume", help="Do not repeat runs that --out has already.")] = False,
+    methods: options.Methods = None,
+    data: options.Data = None,
+    model: options.Model = None,
+    nodes: options.Nodes = None,
+    partition: options.Partition = None,
+    graph: options.Graph = None,
+    weights: options.Weights = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
+    data_dir: options.DataDir = None,
+    lr: options.LearningRates = None,
+    seeds: options.Seeds = None,
+    evaluations: options.Evaluations = None,
+    target: options.Target = None,
+    compute: options.Compute = None,
+    latency: options.Latency = None,
+    bandwidth: options.Bandwidth = None,
+    config: options.Config = None,
+    out: Annotated[
+        Path, typer.Option(help="Where settings, rows, figures and the report go.", rich_help_panel=options.OUTPUT)
+    ] = Path("runs/compare"),
+    workers: Annotated[int, typer.Option(help="Runs at a time.", min=1, rich_help_panel=options.OUTPUT)] = 2,
+    resume: Annotated[
+        bool,
+        typer.Option(help="Use the runs that --out has, or do all again.", rich_help_panel=options.OUTPUT),
+    ] = True,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=options.OUTPUT)
+    ] = False,
 ) -> None:
-    """Compare methods on logistic regression over the embedded digits, each at its best learning rate.
+    """Compare methods on the same data, network and budget, each at its best learning rate.
 
     Every method is run at every learning rate with every seed; the one with the lowest final training loss of the
-    mean model counts. Without --lr the paper's grid is tried.
+    mean model counts. A run that diverges is stopped and shown as such. The command can be interrupted: given again,
+    it goes on where it was.
     """
-    try:
-        lrs = tuple(lr or PAPER_GRID)
-        settings = Settings(tuple(methods), nodes, partition, graph, weights, epochs, batch, lrs, seeds)
-        out.mkdir(parents=True, exist_ok=True)
-        with _progress() as progress:
-            task = progress.add_task("starting", total=None)
-
-            def show(done: int, total: int, job: Job) -> None:
-                progress.update(task, completed=done, total=total, description=f"{job.method} at lr {job.lr:g}")
-
-            found = compare(settings, workers=workers, progress=show, folder=out, resume=resume)
-    except (ValueError, OSError) as error:
-        console.print(f"[red]error:[/] {error}", highlight=False, markup=True)
-        raise typer.Exit(2) from error
-    except KeyboardInterrupt as interrupt:
-        console.print(f"Stopped; what is finished is in {out}: give the command again with --resume.", highlight=False)
-        raise typer.Exit(130) from interrupt
-    console.print(_table(found))
-    for line in found.table():
-        if line["weights"] not in (weights, "all", "push", "file"):
-            console.print(f"{line['method']} may not use the weights asked for: it ran with {line['weights']}.")
-    edge = [line["method"] for line in found.table() if line["lr"] == max(lrs) and len(lrs) > 1]
-    if edge:
-        console.print(f"Best at the largest learning rate tried, so a larger one may be better: {', '.join(edge)}.")
-    console.print(f"The picture is {found.save(out)}, the numbers are beside it.", highlight=False)
+    given = {
+        "methods": methods, "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph,
+        "weights": weights, "epochs": epochs, "batch": batch, "data_dir": data_dir, "lrs": lr, "seeds": seeds,
+        "evaluations": evaluations, "target": target, "compute": compute, "latency": latency, "bandwidth": bandwidth,
+    }  # fmt: skip
+    with _plain_errors(out):
+        flags = {key: value for key, value in given.items() if value is not None and value != []}
+        settings = Settings.of((read_settings(config) if config else {}) | flags)
+        if tensorboard:
+            events.check()
+        with Board(console) as board:
+            found = compare(
+                settings, workers=workers, folder=out, resume=resume, watch=board.running, finished=board.finished
+            )
+        _show(found)
+        page = found.save(out)
+        if tensorboard:
+            events.write(found, out / "tensorboard")
+    console.print(f"The report is {page}; numbers and figures are beside it.", highlight=False, soft_wrap=True)
 
 
 def methods_command() -> None:
@@ -75,32 +93,24 @@ def methods_command() -> None:
     console.print(table)
 
 
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True)
+@contextmanager
+def _plain_errors(out: Path) -> Iterator[None]:
+    """What a person did wrong, or the machine cannot do, in one sentence; what is finished stays."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        if (out / FINISHED).is_file():
+            console.print(f"What is finished is in {escape(str(out))}; give the command again.", highlight=False)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as interrupt:
+        message = f"Stopped. What is finished is in {escape(str(out))}: give the command again to go on."
+        console.print(message, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from interrupt
 
 
-def _table(found: Comparison) -> Table:
-    s = found.settings
-    table = Table(
-        title=f"digits over {s.nodes} nodes, {s.partition}, {s.graph} graph, {s.epochs:g} epochs, {s.seeds} seeds",
-        box=box.SIMPLE_HEAD,
-        caption="mean, worst: test accuracy of the mean model and of the worst node; apart: from their mean",
-    )
-    for heading in ("method", "weights", "lr", "loss", "mean", "worst", "apart", "MB"):
-        table.add_column(heading, justify="left" if heading in ("method", "weights") else "right", no_wrap=True)
-    for line in found.table():
-        if math.isinf(line["loss"]):
-            table.add_row(line["method"], line["weights"], "diverged at every lr")
-            continue
-        table.add_row(
-            line["method"],
-            line["weights"],
-            f"{line['lr']:g}",
-            f"{line['loss']:.3f} ±{line['spread']:.3f}",
-            f"{line['accuracy']:.1%}",
-            f"{line['node_accuracy_min']:.1%}",
-            f"{line['consensus']:.2g}",
-            f"{line['megabytes']:.0f}",
-        )
-    return table
+def _show(found: Comparison) -> None:
+    console.print(results_table(found))
+    console.print(costs_table(found))
+    for note in notes(found):
+        console.print(note, highlight=False)

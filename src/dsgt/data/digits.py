@@ -14,7 +14,7 @@ def digits(
     """Training and test samples: pixels in [0, 1], as vectors (N, 64) or as images (N, 1, 8, 8)."""
     if not 0 < test < 1:
         raise ValueError(f"test is {test}, but it is the share of samples kept for testing: 0 < test < 1")
-    from sklearn.datasets import load_digits  # takes longer to import than all of dsgt, and most nodes never need it
+    from sklearn.datasets import load_digits  # here, because it takes a second that most programs need not spend
 
     pixels, labels = load_digits(return_X_y=True)
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(labels)))

@@ -1,0 +1,9 @@
+"""Methods side by side on one problem and one network, each at its best learning rate of a grid."""
+
+from dsgt.comparison.grid import compare
+from dsgt.comparison.job import Job
+from dsgt.comparison.result import Comparison
+from dsgt.comparison.settings import PAPER_GRID, Settings, read_settings
+from dsgt.comparison.work import News
+
+__all__ = ["PAPER_GRID", "Comparison", "Job", "News", "Settings", "compare", "read_settings"]

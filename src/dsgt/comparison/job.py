@@ -1,0 +1,101 @@
+"""One run of a comparison: what is needed to do it anywhere, and to know it again."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import dsgt
+from dsgt import metrics
+from dsgt._version import __version__
+from dsgt.algorithms import ALGORITHMS
+from dsgt.checkpoint import fingerprint
+from dsgt.comparison.settings import Settings
+from dsgt.run import DivergedError, run
+
+Row = dict[str, Any]
+
+MEASURED: dict[str, metrics.Metric] = {
+    "epochs": metrics.epochs,
+    "megabytes": metrics.megabytes,
+    "virtual_seconds": metrics.virtual_seconds,
+    "loss": metrics.loss,
+    "consensus": metrics.consensus,
+    "accuracy": metrics.accuracy,
+    "node_accuracy_mean": metrics.node_accuracy_mean,
+    "node_accuracy_min": metrics.node_accuracy_min,
+}
+"""Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
+
+
+@dataclass(frozen=True)
+class Job:
+    settings: Settings
+    method: str
+    lr: float
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.method}, lr {self.lr:g}, seed {self.seed}"
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Everything that determines the rows, the code included: a run with the same key need not be done again."""
+        W, _ = self.settings.weights_for(self.method)
+        which = {"methods", "lrs", "seeds", "target", "data_dir", "weights", "graph"}
+        return self.settings.model_dump(mode="json", exclude=which) | {
+            "method": self.method,
+            "lr": self.lr,
+            "seed": self.seed,
+            "W": fingerprint.weights([W]),
+            "torch": torch.__version__,
+            "dsgt": f"{__version__} {_code()}",
+        }
+
+    def __call__(self, watch: Callable[[int, int, float], None] | None = None) -> list[Row]:
+        """The metric rows; a diverged run ends with one that says so, its loss infinite.
+
+        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured.
+        """
+        torch.set_num_threads(1)
+        problem = self.settings.problem(self.seed)
+        rounds = self.settings.rounds(problem)
+        rows: list[Row] = []
+
+        def keep(row: Row) -> None:
+            rows.append({"method": self.method, "lr": self.lr, "seed": self.seed} | row)
+            if watch is not None:
+                watch(row["round"], rounds, row["loss"])
+
+        try:
+            run(
+                ALGORITHMS[self.method](),
+                problem,
+                self.settings.network(self.method, problem),
+                rounds=rounds,
+                lr=self.lr,
+                every=max(1, rounds // self.settings.evaluations),
+                metrics=MEASURED,
+                seed=self.seed,
+                watch=keep,
+            )
+        except DivergedError as diverged:
+            keep({"round": diverged.k, "loss": math.inf, "diverged": True})
+        return rows
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """A hash of this package's own text: who changes a method does not want yesterday's rows."""
+    digest = hashlib.sha256()
+    folder = Path(dsgt.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

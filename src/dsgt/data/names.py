@@ -1,0 +1,51 @@
+"""Data sets and partitions as a person names them, on a command line or in a file of settings."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from dsgt.data import partition
+from dsgt.data.cifar10 import cifar10
+from dsgt.data.digits import digits
+from dsgt.data.samples import Samples
+from dsgt.data.shards import Shards
+from dsgt.topologies.check import nearest
+
+DATA = ("digits", "cifar10")
+_N = TypeVar("_N", int, float)
+PARTITIONS = "equal, dirichlet:ALPHA or labels:COUNT"
+
+
+@lru_cache(maxsize=2)  # the runs of a comparison share them
+def named_data(
+    name: str, *, images: bool, dtype: torch.dtype = torch.float32, root: Path | None = None
+) -> tuple[Samples, Samples]:
+    """Training and test samples, as images or as vectors. ``root`` is where CIFAR-10 is."""
+    if name not in DATA:
+        raise ValueError(nearest(name, DATA, "data set"))
+    return digits(images=images, dtype=dtype) if name == "digits" else cifar10(root, images=images, dtype=dtype)
+
+
+def named_partition(text: str, data: Samples, nodes: int, *, seed: int) -> Shards:
+    """``equal``, ``dirichlet:ALPHA`` or ``labels:COUNT``, drawn with this seed."""
+    kind, _, parameter = text.partition(":")
+    if kind == "equal" and not parameter:
+        return partition.equal(data, nodes, seed=seed)
+    if kind == "dirichlet":
+        alpha = _number(float, parameter or "0.3", text)
+        return partition.dirichlet(data.targets, nodes, alpha=alpha, seed=seed)
+    if kind == "labels":
+        count = _number(int, parameter or "2", text)
+        return partition.by_label(data.targets, nodes, labels_per_node=count, seed=seed)
+    raise ValueError(f"partition is {text!r}; expected {PARTITIONS}")
+
+
+def _number(kind: type[_N], parameter: str, text: str) -> _N:
+    try:
+        return kind(parameter)
+    except ValueError:
+        raise ValueError(f"partition is {text!r}, and {parameter!r} is no number; expected {PARTITIONS}") from None
