@@ -44,7 +44,8 @@ def worker(kind: str, folder: Path, pause: float, timeout: float) -> tuple[str, 
 def command(kind: str, n: int, folder: Path, pause: float, timeout: float) -> list[str]:
     if kind == "all":
         return [sys.executable, *worker(kind, folder, pause, timeout)]
-    return LAUNCHERS[kind](n, *TORCHRUN * (kind == "torch"), *worker(kind, folder, pause, timeout))
+    launcher = "mpi" if kind == "mpi" else "torch"
+    return LAUNCHERS[launcher](n, *TORCHRUN * (launcher == "torch"), *worker(kind, folder, pause, timeout))
 
 
 def start(kind: str, n: int, folder: Path, pause: float = 0.015, timeout: float = TIMEOUT) -> subprocess.Popen[bytes]:

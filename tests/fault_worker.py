@@ -1,6 +1,6 @@
 """A run for the fault suite: one node of it, or all of them in one process.
 
-usage: fault_worker.py torch|mpi|all FOLDER [PAUSE [TIMEOUT]]: leaves its progress, its errors and its result in
+usage: fault_worker.py torch|mpi|all|training FOLDER [PAUSE [TIMEOUT]]: leaves its progress, its errors and its result in
 FOLDER/notes, its checkpoints in FOLDER/checkpoints, takes PAUSE seconds a round, so that there is time to disturb it,
 and waits TIMEOUT seconds for a neighbour.
 """
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import torch
+from torch import nn
 
 import dsgt
 from cases import CASES, graph
@@ -30,7 +31,7 @@ def network(kind: str, timeout: float) -> dsgt.Network:
     W = CASES["dsgt"].weights(graph(n))
     if kind == "all":
         return dsgt.networks.Dense(W)
-    peers = dsgt.networks.TorchPeers if kind == "torch" else dsgt.networks.MPIPeers
+    peers = dsgt.networks.MPIPeers if kind == "mpi" else dsgt.networks.TorchPeers
     return peers(W, timeout=timeout)
 
 
@@ -39,7 +40,7 @@ def main(kind: str, folder: Path, pause: float = 0.0, timeout: float = TIMEOUT) 
     notes.mkdir(parents=True, exist_ok=True)
     try:
         with network(kind, timeout) as net:
-            train(net, folder, pause)
+            (train_by_hand if kind == "training" else train)(net, folder, pause)
     except dsgt.NeighbourError as error:
         note = {"node": error.node, "neighbour": error.neighbour, "time": time.time(), "says": str(error)}
         (notes / f"error-{os.getpid()}").write_text(json.dumps(note))
@@ -47,16 +48,10 @@ def main(kind: str, folder: Path, pause: float = 0.0, timeout: float = TIMEOUT) 
 
 
 def train(net: dsgt.Network, folder: Path, pause: float) -> None:
-    node, notes = net.node or 0, folder / "notes"
-    (notes / f"pid-{node}").write_text(str(os.getpid()))
-    begun = False
+    note = Note(net, folder, pause)
 
     def lr(k: int) -> float:
-        nonlocal begun
-        with (notes / f"rounds-{node}").open("a") as log:  # a line per look at the schedule
-            log.write(f"{'' if begun else 'begin '}{k}\n")
-        begun = True
-        time.sleep(pause)
+        note(k)
         return 0.02
 
     found = dsgt.run(
@@ -71,8 +66,39 @@ def train(net: dsgt.Network, folder: Path, pause: float) -> None:
         checkpoint_every=EVERY,
         resume=True,
     )
-    saved = tensors(found.state) | {"rows": torch.tensor([list(row.values()) for row in found.rows])}
-    torch.save(saved, notes / f"result-{node}.pt")
+    note.result(tensors(found.state) | {"rows": torch.tensor([list(row.values()) for row in found.rows])})
+
+
+def train_by_hand(net: dsgt.Network, folder: Path, pause: float) -> None:
+    """A loop as a user writes it, with torch's own random numbers."""
+    torch.manual_seed(net.node)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 1))
+    opt = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), net, lr=0.05, samples=9 + net.node)
+    training = dsgt.checkpoint.Training(folder / "checkpoints", model, opt)
+    note = Note(net, folder, pause)
+    for step in training.steps(ROUNDS, save_every=EVERY):
+        note(step)
+        opt.zero_grad()
+        (model(torch.randn(8, 4) + net.node) - 1).pow(2).mean().backward()
+        opt.step()
+    note.result(model.state_dict())
+
+
+class Note:
+    """What a node leaves behind: its process, a line for every round, and its result."""
+
+    def __init__(self, net: dsgt.Network, folder: Path, pause: float) -> None:
+        self.node, self.folder, self.pause, self.begun = net.node or 0, folder / "notes", pause, False
+        (self.folder / f"pid-{self.node}").write_text(str(os.getpid()))
+
+    def __call__(self, k: int) -> None:
+        with (self.folder / f"rounds-{self.node}").open("a") as log:
+            log.write(f"{'' if self.begun else 'begin '}{k}\n")
+        self.begun = True
+        time.sleep(self.pause)
+
+    def result(self, found: dict[str, torch.Tensor]) -> None:
+        torch.save(found, self.folder / f"result-{self.node}.pt")
 
 
 class LateSchedule:

@@ -38,6 +38,13 @@ def terminated(n: int, folder: Path, rng: random.Random) -> Outcome:
     return outcome("torch", n, folder, finish(start("torch", n, folder)))
 
 
+def asked(n: int, folder: Path, rng: random.Random) -> Outcome:
+    """SIGTERM of the launcher of a training loop of one's own, which must save and say how to go on."""
+    assert disturb("training", n, folder, rng, signal.SIGTERM, "launcher") != 0
+    assert "give the same command again to go on" in (folder / "output").read_text()
+    return outcome("training", n, folder, finish(start("training", n, folder)))
+
+
 def interrupted(n: int, folder: Path, rng: random.Random) -> Outcome:
     """SIGINT of a simulation, which must save and say how to go on; the same command is given again."""
     assert disturb("all", n, folder, rng, signal.SIGINT, "worker") == 130
@@ -76,6 +83,7 @@ FAULTS: dict[str, tuple[str, Callable[[int, Path, random.Random], Outcome], list
     "hanging-mpi": ("SIGSTOP of a rank, mpiexec given again", hanging_mpi, [2, 4]),
     "hanging-alone": ("SIGSTOP of a node, each started by itself and again", hanging_alone, [4, 4]),
     "cut": ("the link between two machines is cut, torchrun given again", cut, [4, 4]),
+    "asked": ("SIGTERM of torchrun, a loop with checkpoint.Training, given again", asked, [2, 4]),
     "interrupted": ("SIGINT of a simulation, given again", interrupted, [4] * 3),
     "damaged": ("SIGTERM, then a part is truncated, given again", damaged, [2, 4]),
     "full-disk": ("a full disk while saving", full_disk, [4]),

@@ -77,14 +77,15 @@ class MPIPeers(Peers):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._break()
+            code = error.code if isinstance(error, SystemExit) else 1
+            self._break(code if isinstance(code, int) and code else 1)
         super().__exit__(kind, error, trace)
 
-    def _break(self) -> None:
+    def _break(self, code: int = 1) -> None:
         # MPI_Finalize waits for every rank, also for the dead and the hanging: end the job instead, with an exit code
         # that a scheduler understands.
         if not self._broken:
-            atexit.register(self._mpi.COMM_WORLD.Abort, 1)
+            atexit.register(self._mpi.COMM_WORLD.Abort, code)
         super()._break()
 
     def _all_reduce(self, v: Tensor) -> Request:
