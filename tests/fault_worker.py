@@ -1,6 +1,6 @@
 """A run for the fault suite: one node of it, or all of them in one process.
 
-usage: fault_worker.py torch|mpi|all|training FOLDER [PAUSE [TIMEOUT]]: leaves its progress, its errors and its result in
+usage: fault_worker.py torch|mpi|all|training FOLDER [PAUSE [TIMEOUT]]: leaves progress, errors and result in
 FOLDER/notes, its checkpoints in FOLDER/checkpoints, takes PAUSE seconds a round, so that there is time to disturb it,
 and waits TIMEOUT seconds for a neighbour.
 """

@@ -239,7 +239,7 @@ def _settings(
     algorithm: Algorithm[S], problem: Problem, network: Network, x: Tensor, seed: int
 ) -> dict[str, str | int | float]:
     """What makes a run this one. Not the learning rate and the number of rounds: a run may go on with others."""
-    return {
+    settings: dict[str, str | int | float] = {
         "kind": "run",
         "method": fingerprint.method(algorithm),
         "nodes": network.nodes,
@@ -250,3 +250,6 @@ def _settings(
         "start": fingerprint.start(x),
         "seed": seed,
     }
+    for name, value in problem.identity().items():
+        settings[name] = fingerprint.values(value) if isinstance(value, Tensor) else value
+    return settings

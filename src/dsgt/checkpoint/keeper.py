@@ -64,8 +64,8 @@ class Keeper:
         if not resume:
             if anywhere(self.network, in_use(self.folder.path)):
                 raise CheckpointError(
-                    f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or use "
-                    "another folder"
+                    f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or "
+                    "--resume, or use another folder"
                 )
             return beginning
         part = load(self.folder.path, network=self.network, settings=self._settings)
@@ -132,7 +132,8 @@ class Keeper:
         if self.last is None:
             return "no checkpoint has been saved"
         return (
-            f"the last good checkpoint is of round {self.last}, in {self.folder.path}; go on from it with resume=True"
+            f"the last good checkpoint is of round {self.last}, in {self.folder.path}; go on from it with resume=True, "
+            "or --resume"
         )
 
     def listening(self) -> AbstractContextManager[None]:

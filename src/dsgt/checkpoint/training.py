@@ -28,9 +28,9 @@ class Training:
         for step in training.steps(10_000, save_every=100):
             ...  # zero_grad, backward, optimizer.step()
 
-    ``resume`` and ``save`` are its parts, for loops of another shape. It keeps the model with its buffers, the optimizer
-    and torch's random numbers. Other random streams, and where a data loader is within its epoch, are the script's own:
-    draw batches by the step's number, or give ``extra``.
+    ``resume`` and ``save`` are its parts, for loops of another shape. It keeps the model with its buffers, the
+    optimizer and torch's random numbers. Other random streams, and where a data loader is within its epoch, are the
+    script's own: draw batches by the step's number, or give ``extra``.
     """
 
     folder: str | Path
