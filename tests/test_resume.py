@@ -13,7 +13,7 @@ from cases import CASES, F64, graph
 from dsgt import checkpoint, data, metrics, problems
 from dsgt.checkpoint import fingerprint
 from dsgt.networks import Clocked, Cycle, Dense
-from interrupted import EVERY, MEASURED, ROUNDS, equal, go, interrupted, problem
+from interrupted import MEASURED, ROUNDS, equal, go, interrupted, problem
 from launch import HERE, launch
 
 N = 5
@@ -45,17 +45,17 @@ def test_a_changing_network_goes_on_with_the_right_member(tmp_path: Path):
     assert equal(found, expected)
 
 
-def test_a_virtual_clock_goes_on_from_the_time_it_showed(tmp_path: Path):
-    def clocked() -> Clocked:
-        return Clocked(weights("dsgt"), compute=[1.0, 2.0, 3.0, 1.0, 1.0], latency=0.7, bandwidth=100)
-
-    def timed(folder: Path, rounds: int) -> list[float]:
+@pytest.mark.parametrize("name", CASES)
+def test_a_virtual_clock_goes_on_from_the_time_it_showed_and_saving_takes_none(name: str, tmp_path: Path):
+    def times(rounds: int, **options: object) -> list[float]:
+        network = Clocked(weights(name), compute=[1.0, 2.0, 3.0, 1.0, 1.0], latency=0.7, bandwidth=100)
         return dsgt.run(
-            dsgt.DSGT(), problem(N), clocked(), rounds=rounds, lr=0.01, every=1,
-            metrics={"t": metrics.virtual_seconds}, checkpoint_dir=folder, checkpoint_every=EVERY, resume=True,
+            CASES[name].algorithm, problem(N), network, rounds=rounds, lr=0.01, every=1,
+            metrics={"t": metrics.virtual_seconds}, **options,
         ).column("t")  # fmt: skip
 
-    assert timed(tmp_path / "a", 20) == [timed(tmp_path / "b", k) for k in (10, 20)][-1]
+    kept = {"checkpoint_dir": tmp_path, "checkpoint_every": 3, "resume": True}
+    assert times(20) == [times(k, **kept) for k in (7, 10, 20)][-1]
 
 
 def test_a_finished_run_is_returned_without_running_and_can_be_prolonged(tmp_path: Path):

@@ -168,7 +168,7 @@ def run(
     and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
     one, and ends bit for bit as if it had never been interrupted.
     A run whose measured loss is above ``loss_limit``, or no finite number, is stopped with ``DivergedError``.
-    ``watch`` is given every row as soon as it is measured, to show it or to keep it.
+    ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
     network = as_network(network)
     if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
@@ -196,6 +196,9 @@ def run(
     states = _iterate(algorithm, local.oracle(seed), network, x, schedule, (at.k, at.state), restart_every)
 
     rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
+    if watch is not None:
+        for row in rows:
+            watch(row)
     state: Any = at.state
     first, training, resumed = at.k, at.seconds, time.perf_counter()
     del at

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,6 +38,14 @@ MEASURED: dict[str, metrics.Metric] = {
 
 
 @dataclass(frozen=True)
+class Checkpoints:
+    """Of runs that are not finished: where, and every how many rounds."""
+
+    folder: Path
+    every: int
+
+
+@dataclass(frozen=True)
 class Job:
     settings: Settings
     method: str
@@ -59,10 +69,18 @@ class Job:
             "dsgt": f"{__version__} {_code()}",
         }
 
-    def __call__(self, watch: Callable[[int, int, float], None] | None = None) -> list[Row]:
+    @property
+    def name(self) -> str:
+        """Of its checkpoints' folder: other rows, another name."""
+        return hashlib.sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:16]
+
+    def __call__(
+        self, watch: Callable[[int, int, float], None] | None = None, checkpoints: Checkpoints | None = None
+    ) -> list[Row]:
         """The metric rows; a diverged run ends with one that says so, its loss infinite.
 
-        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured.
+        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured. With
+        ``checkpoints`` the run goes on from where an earlier process was stopped.
         """
         torch.set_num_threads(1)
         problem = self.settings.problem(self.seed)
@@ -74,6 +92,7 @@ class Job:
             if watch is not None:
                 watch(row["round"], rounds, row["loss"])
 
+        folder = None if checkpoints is None else checkpoints.folder / self.name
         try:
             run(
                 ALGORITHMS[self.method](),
@@ -85,9 +104,14 @@ class Job:
                 metrics=MEASURED,
                 seed=self.seed,
                 watch=keep,
+                checkpoint_dir=folder,
+                checkpoint_every=None if checkpoints is None else checkpoints.every,
+                resume=folder is not None,
             )
         except DivergedError as diverged:
             keep({"round": diverged.k, "loss": math.inf, "diverged": True})
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         return rows
 
 
