@@ -241,6 +241,9 @@ def test_a_directed_network_is_drawn_with_arrows():
     html = page(comparison({"sgp": {0.1: [0.3]}}, graph="directed-ring"))
     assert "4 directed edges; a node hears 1 other." in html
     assert 'marker-end="url(#arrow-0)"' in html
+    circles = {(a["cx"], a["cy"]) for tag, a in Elements(html).tags if tag == "circle"}
+    arrows = [a for tag, a in Elements(html).tags if tag == "line" and "marker-end" in a]
+    assert all((a["x1"], a["y1"]) in circles and (a["x2"], a["y2"]) not in circles for a in arrows)  # seen at the rim
 
 
 # Running again

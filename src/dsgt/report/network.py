@@ -133,10 +133,14 @@ def _drawing(
     top = max((abs(w) for w in weights.values()), default=0.0) or 1.0
     arrow, widest = ("→", 1.8) if graph.is_directed() else ("–", 4.5)
     thin = min(1.0, math.sqrt(80 / max(1, len(weights))))  # many edges cover each other
+    nodes = [
+        Node(*places[v], _radius(len(graph), v, sizes), f"node {v}" + (f": {sizes[v]} samples" if sizes else ""))
+        for v in sorted(graph)
+    ]
     edges = [
         Edge(
             *places[j],
-            *places[i],
+            *(_rim(places[j], nodes[i]) if graph.is_directed() else places[i]),
             width=round(thin * (0.6 + widest * abs(w) / top), 2),
             kind="positive" if w > ZERO else "negative" if w < -ZERO else "none",
             title=f"{j} {arrow} {i}: weight {short(0.0 if abs(w) < ZERO else w, 3)}",
@@ -144,12 +148,15 @@ def _drawing(
         # Heavy edges last, so that they lie on top.
         for (j, i), w in sorted(weights.items(), key=lambda item: abs(item[1]))
     ]
-    nodes = [
-        Node(*places[v], _radius(len(graph), v, sizes), f"node {v}" + (f": {sizes[v]} samples" if sizes else ""))
-        for v in sorted(graph)
-    ]
     height = max(y for _, y in places.values()) + MARGIN
     return Drawing(rule, round(height, 1), edges, nodes, _caption(weights, bool(sizes)))
+
+
+def _rim(start: tuple[float, float], end: Node) -> tuple[float, float]:
+    """Where an arrow meets the circle of a node."""
+    across, down = end.x - start[0], end.y - start[1]
+    part = end.radius / (math.hypot(across, down) or 1.0)
+    return round(end.x - part * across, 1), round(end.y - part * down, 1)
 
 
 def _radius(n: int, v: int, sizes: Sequence[int]) -> float:
