@@ -167,7 +167,7 @@ def _whole(folder: Path, network: Network, settings: Mapping[str, Any]) -> list[
 
 
 def _same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    for key in sorted({*there, *here}):
+    for key in [*here, *sorted({*there} - {*here})]:  # what says most comes first
         if there.get(key) != here.get(key):
             raise DifferentError(
                 f"{path} was saved with {key} = {there.get(key)}, but here it is {here.get(key)}; resume with the same "

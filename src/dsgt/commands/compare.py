@@ -54,6 +54,10 @@ def compare_command(
         bool,
         typer.Option(help="Use the runs that --out has, or do all again.", rich_help_panel=options.OUTPUT),
     ] = True,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(help="Also save unfinished runs, every so many rounds.", min=1, rich_help_panel=options.OUTPUT),
+    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=options.OUTPUT)
     ] = False,
@@ -76,7 +80,13 @@ def compare_command(
             events.check()
         with Board(console) as board:
             found = compare(
-                settings, workers=workers, folder=out, resume=resume, watch=board.running, finished=board.finished
+                settings,
+                workers=workers,
+                folder=out,
+                resume=resume,
+                checkpoint_every=checkpoint_every,
+                watch=board.running,
+                finished=board.finished,
             )
         _show(found)
         page = found.save(out)
