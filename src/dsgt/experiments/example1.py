@@ -72,7 +72,7 @@ def thresholds(method: str) -> list[tuple[float, bool]]:
 
 
 def measure(lab: Lab, plan: Steps) -> Tables:
-    runs = lab.table([Path(m, lr, plan.rounds) for m in plan.methods for lr in (*plan.lrs, CLAIMED)])
+    runs = lab.table([Path(m, lr, plan.rounds) for m in plan.methods for lr in sorted({*plan.lrs, CLAIMED})])
     factors = [
         {"method": m, "lr": lr, "factor": factor(run), "exact": radius(m, lr)}
         for m in plan.methods
