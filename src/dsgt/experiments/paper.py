@@ -72,17 +72,19 @@ def repeated(lab: Lab, task: Task, best: dict[str, float]) -> pd.DataFrame:
     return lab.table(
         [
             task.training(lab, method, lr=best[method], seed=seed, nodes=task.nodes, epochs=task.epochs)
-            for method in task.methods
             for seed in range(1, task.seeds + 1)
+            for method in task.methods
         ]
     )
 
 
 def counted(lab: Lab, task: Task, lr: float) -> pd.DataFrame:
-    """DSGT over other numbers of nodes, at one learning rate: the same for centralized SGD, so for every n."""
+    """DSGT over other numbers of nodes, at one learning rate: the same for centralized SGD, so for every n.
+
+    One node of DSGT is centralized SGD, bit for bit, so that run is not done twice."""
     return lab.table(
         [
-            task.training(lab, "dsgt", lr=lr, seed=seed, nodes=n, epochs=task.epochs)
+            task.training(lab, "dsgt" if n > 1 else "sgd", lr=lr, seed=seed, nodes=n, epochs=task.epochs)
             for n in task.counts
             for seed in range(1, task.counted_seeds + 1)
         ]

@@ -10,7 +10,7 @@ from dsgt.experiments import fig2, paper, style
 from dsgt.experiments.lab import Experiment, Lab, Tables
 from dsgt.experiments.paper import Task
 
-FULL = replace(fig2.FULL, partition="dirichlet:0.1", worst=True)
+FULL = replace(fig2.FULL, partition="dirichlet:0.1", worst=True, epochs=10.0)
 QUICK = replace(fig2.QUICK, partition="dirichlet:0.1", worst=True)
 
 
