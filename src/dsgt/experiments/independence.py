@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -131,7 +132,13 @@ def figure(tables: Tables, plan: Graphs) -> Figure:
             for rule in plan.rules:
                 some = networks(tables["rounds"], method, lr)
                 some = some[some["rule"] == rule]
-                shown = {"color": style.COLOURS[method], "marker": MARKS[rule], "ls": "", "ms": 4, "alpha": 0.8}
+                shown: dict[str, Any] = {
+                    "color": style.COLOURS[method],
+                    "marker": MARKS[rule],
+                    "ls": "",
+                    "ms": 4,
+                    "alpha": 0.8,
+                }
                 good = some[np.isfinite(some["ratio"])]
                 axes.plot(1 - good["rho"], good["ratio"], label=f"{style.NAMES[method]}, {rule}", **shown)
                 never = 1 - some[~np.isfinite(some["ratio"])]["rho"]
