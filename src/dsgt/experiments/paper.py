@@ -104,13 +104,13 @@ def timed(lab: Lab, task: Task, counts: tuple[int, ...], wires: tuple[Wire, ...]
     )
     lines: list[dict[str, Any]] = []
     for g in records(gradients):
-        n, dim, compute = g["nodes"], g["dim"], g["least"]
+        n, dim, compute = g["nodes"], g["dim"], g["seconds"]
         for method in task.methods:
             for wire in wires:  # over n nodes the exact counterpart of centralized SGD is an all-reduce
                 seconds = seconds_per_round(method, WEIGHTS[method], n, dim, compute, wire)
                 lines.append(
                     {"model": task.model, "method": method, "nodes": n, "network": wire.name, "compute": compute,
-                     "compute_median": g["median"], "seconds_per_round": seconds}
+                     "seconds_per_round": seconds}
                 )  # fmt: skip
     return pd.DataFrame(lines)
 
