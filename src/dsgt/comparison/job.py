@@ -36,6 +36,9 @@ MEASURED: dict[str, metrics.Metric] = {
 }
 """Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
 
+HOPELESS = 1000.0
+"""Who guesses among ten classes has a mean loss of ln 10 = 2.3; a run that is here has diverged."""
+
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -104,11 +107,14 @@ class Job:
                 metrics=MEASURED,
                 seed=self.seed,
                 watch=keep,
+                loss_limit=HOPELESS,
                 checkpoint_dir=folder,
                 checkpoint_every=None if checkpoints is None else checkpoints.every,
                 resume=folder is not None,
             )
         except DivergedError as diverged:
+            if rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
+                rows.pop()
             keep({"round": diverged.k, "loss": math.inf, "diverged": True})
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
