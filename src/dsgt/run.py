@@ -215,9 +215,9 @@ def run(
                 if measuring:
                     seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
+                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                     if watch is not None:
                         watch(rows[-1])
-                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                 if saving:
                     keeper.save(Progress(k, state, rows, training))
                 resumed = time.perf_counter()

@@ -199,7 +199,7 @@ def _drop(path: Path) -> None:
 
 def _first(network: Network, text: str) -> tuple[int, str]:
     """The first node that has something to say, and what."""
-    return next((i, said) for i, said in enumerate(words(network, text)) if said)
+    return next(((i, said) for i, said in enumerate(words(network, text)) if said), (0, "it did not say why"))
 
 
 def _warn(message: str) -> None:
