@@ -35,6 +35,8 @@ class DivergedError(ArithmeticError):
 
     def __init__(self, node: int, k: int, lr: float, *, what: str = "", hint: str = "", where: str = "") -> None:
         self.node, self.k, self.lr = node, k, lr
+        self.everywhere = bool(what)
+        """Whether every node has seen it: the loss is measured by all, a gradient by one."""
         self.what = what or f"the gradient of node {node} in round {k} is not finite"
         hint = hint or "the data holds a NaN, or lr is too large: lower it, or use weights with a wider stability limit"
         super().__init__(f"{self.what} (lr = {lr:g}); {hint}{where and '; '}{where}")
@@ -213,9 +215,9 @@ def run(
                 if measuring:
                     seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
+                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                     if watch is not None:
                         watch(rows[-1])
-                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                 if saving:
                     keeper.save(Progress(k, state, rows, training))
                 resumed = time.perf_counter()
@@ -223,9 +225,8 @@ def run(
             from dsgt.theory.diverged import suggestion  # the theory stands on the loop, and is rarely needed here
 
             hint = suggestion(algorithm, network, problem, problem.start(seed) if x0 is None else x0, seed, error.lr)
-            raise DivergedError(
-                error.node, error.k, error.lr, what=error.what, hint=hint, where=keeper.where()
-            ) from error
+            what = error.what if error.everywhere else ""
+            raise DivergedError(error.node, error.k, error.lr, what=what, hint=hint, where=keeper.where()) from error
     state = settle(state)
     return Result(rows, state, network.gather(state.x))
 
