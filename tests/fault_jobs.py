@@ -27,8 +27,8 @@ TORCHRUN = ("--max-restarts=5", "--monitor-interval=0.1", "--shutdown-timeout=5"
 @dataclass(frozen=True)
 class Outcome:
     survived: bool
-    lost: int
-    """Rounds that were computed again."""
+    lost: int | None
+    """Rounds that were computed again; None where nobody counted."""
     equal: bool
     """Whether models, trackers and metric rows are those of the undisturbed run, bit for bit."""
     says: str

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import hosts
 from fault_jobs import Outcome, disturb, finish, outcome, start, sweep
-from silences import SHORT, cut, hanging, hanging_alone, hanging_mpi
+from fault_train import killed_train_mpi, killed_train_torch
+from silences import SHORT, cut, cut_alone, hanging, hanging_alone, hanging_mpi
 
 
 def killed(n: int, folder: Path, rng: random.Random) -> Outcome:
@@ -78,10 +79,13 @@ def full_disk(n: int, folder: Path, rng: random.Random) -> Outcome:
 FAULTS: dict[str, tuple[str, Callable[[int, Path, random.Random], Outcome], list[int]]] = {
     "killed": ("kill -9 of a worker, torchrun --max-restarts", killed, [2, 4] * 10),
     "killed-mpi": ("kill -9 of a rank, mpiexec given again", killed_mpi, [2, 4]),
+    "train": ("kill -9 under `dsgt train`, torchrun --max-restarts", killed_train_torch, [2, 3]),
+    "train-mpi": ("kill -9 under `dsgt train`, mpiexec given again", killed_train_mpi, [2, 3]),
     "terminated": ("SIGTERM of torchrun, given again", terminated, [2, 4] * 2),
     "hanging": ("SIGSTOP of a worker, torchrun --max-restarts", hanging, [2, 4, 4]),
     "hanging-mpi": ("SIGSTOP of a rank, mpiexec given again", hanging_mpi, [2, 4]),
     "hanging-alone": ("SIGSTOP of a node, each started by itself and again", hanging_alone, [4, 4]),
+    "cut-alone": ("the link between two machines is cut, a node each", cut_alone, [2]),
     "cut": ("the link between two machines is cut, torchrun given again", cut, [4, 4]),
     "asked": ("SIGTERM of torchrun, a loop with checkpoint.Training, given again", asked, [2, 4]),
     "interrupted": ("SIGINT of a simulation, given again", interrupted, [4] * 3),
@@ -117,13 +121,14 @@ def main(most: int, names: list[str]) -> int:
     for name in names or FAULTS:
         title, _, sizes = FAULTS[name]
         nodes = ", ".join(map(str, sorted(set(sizes[:most]))))
-        if name == "cut" and (why := hosts.forbidden()):
+        if name.startswith("cut") and (why := hosts.forbidden()):
             print(f"| {title} | {nodes} | skipped: {why} | | | | |", flush=True)
             continue
         with ThreadPoolExecutor(2) as pool:
             found = list(pool.map(partial(attempt, name), range(len(sizes[:most]))))
         survived, equal = (sum(getattr(o, key) for o in found) for key in ("survived", "equal"))
-        lost, waited = max(o.lost for o in found), max(o.waited for o in found)
+        counted, waited = [o.lost for o in found if o.lost is not None], max(o.waited for o in found)
+        lost = max(counted) if counted else ""
         said = f"{waited:.1f} s of {SHORT:g}" if waited else ""
         print(f"| {title} | {nodes} | {len(found)} | {survived} | {lost} | {said} | {equal} |", flush=True)
         bad += 2 * len(found) - survived - equal

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cases import graph
 from fault_jobs import PATIENCE, TORCHRUN, Outcome, finish, moment, outcome, process, start, worker
-from hosts import CABLE, two_hosts
+from hosts import CABLE, Hosts, two_hosts
 from launch import free_port
 
 SHORT = 8.0
@@ -56,6 +56,24 @@ def hanging_alone(n: int, folder: Path, rng: random.Random) -> Outcome:
         assert {node for node, _, _ in said} == {*range(n)} - {victim}, said
         again = [_finish(job) for job in _each_alone(n, folder, stack)]
     return _checked(outcome("torch", n, folder, max(again)), said, n, victim)
+
+
+def cut_alone(n: int, folder: Path, rng: random.Random) -> Outcome:
+    """Two machines with a node each, started by itself; the cable is pulled and mended, and both start again."""
+    assert n == 2
+    with ExitStack() as stack:
+        hosts = stack.enter_context(two_hosts())
+        jobs = _each_alone(n, folder, stack, hosts)
+        moment(folder, rng, jobs[0])
+        since = time.time()
+        hosts.cut()
+        codes = [_finish(job) for job in jobs]
+        assert codes == [1, 1], codes
+        said = _said(folder, since)
+        assert {(node, neighbour) for node, neighbour, _ in said} == {(0, 1), (1, 0)}, said
+        hosts.mend()
+        again = [_finish(job) for job in _each_alone(n, folder, stack, hosts)]
+    return _checked(outcome("torch", n, folder, max(again)), said, n, None)
 
 
 def cut(n: int, folder: Path, rng: random.Random) -> Outcome:
@@ -108,13 +126,19 @@ def _checked(found: Outcome, said: list[tuple[int, int | None, float]], n: int, 
     return replace(found, waited=max(seconds for _, _, seconds in said))
 
 
-def _each_alone(n: int, folder: Path, stack: ExitStack) -> Jobs:
+def _each_alone(n: int, folder: Path, stack: ExitStack, hosts: Hosts | None = None) -> Jobs:
+    """Every node started by itself, as by srun or over ssh; node i on host i where there are hosts."""
     about = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = [sys.executable, *worker("torch", folder, PAUSE, SHORT)]
-    return [_watched(process(command, folder, RANK=str(i), **about), stack) for i in range(n)]
+    if hosts is not None:
+        about |= {"MASTER_ADDR": hosts.addresses[0], "GLOO_SOCKET_IFNAME": CABLE}
+    commands = [command if hosts is None else hosts.on(i, *command) for i in range(n)]
+    return [_watched(process(commands[i], folder, RANK=str(i), **about), stack) for i in range(n)]
 
 
-def _torchrun_on(hosts, host: int, nodes: int, port: str, folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
+def _torchrun_on(
+    hosts: Hosts, host: int, nodes: int, port: str, folder: Path, stack: ExitStack
+) -> subprocess.Popen[bytes]:
     where = (f"--node-rank={host}", f"--master-addr={hosts.addresses[0]}", f"--master-port={port}")
     options = ("--nnodes=2", f"--nproc-per-node={nodes}", *where, *TORCHRUN[1:])
     command = [sys.executable, "-m", "torch.distributed.run", *options, *worker("torch", folder, PAUSE, SHORT)]

@@ -71,6 +71,21 @@ def test_every_node_gets_its_weighted_batch_gradient_in_the_simulator_and_alone(
             assert (problem[i].oracle(7)(x[i], k) - expected).abs().max() < ROUNDING
 
 
+@kinds
+@pytest.mark.parametrize("way", ["with", "without"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_small_batches_give_the_same_gradients_as_large_ones(
+    kind: str, way: str, sizes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy computes the small ones, torch the large ones."""
+    problem = make(kind, SIZES[sizes], WAYS[way], l2=0.3)
+    x = models(problem.nodes, problem.dim)
+    small = [problem.oracle(7)(x, k) for k in (0, 3)]
+    monkeypatch.setattr("dsgt.problems.small.SMALL", 0)
+    large = [problem.oracle(7)(x, k) for k in (0, 3)]
+    assert all((a - b).abs().max() < ROUNDING for a, b in zip(small, large, strict=True))
+
+
 @settings(deadline=None, max_examples=25)
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6), kind=st.sampled_from(KINDS))
 def test_at_equal_models_the_mean_of_full_gradients_is_the_global_gradient(sizes: list[int], kind: str) -> None:

@@ -182,6 +182,8 @@ class Algorithm(ABC, Generic[S]):
     """How many m-vectors a node sends to each neighbour in a round."""
     exact: ClassVar[bool]
     """Whether a constant learning rate reaches the optimum when the nodes' data differ and gradients are exact."""
+    separable: ClassVar[bool] = False
+    """Whether ``update`` treats every coordinate of the model by itself, so that it may be given some at a time."""
 
     @abstractmethod
     def init(self, x: Tensor, mix: Mix) -> S:

@@ -17,16 +17,18 @@ from torch import Tensor
 Hash: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 Coordinate: TypeAlias = "Tensor | np.ndarray[Any, Any] | int"
 
+_UNIT = 2.0**-52
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _scramble_(z: Hash) -> Hash:
     """In place, because these passes over a fresh array are what drawing costs."""
-    z ^= z >> np.uint64(30)
+    shifted = z >> np.uint64(30)
+    z ^= shifted
     z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
+    z ^= np.right_shift(z, np.uint64(27), out=shifted)
     z *= np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
+    z ^= np.right_shift(z, np.uint64(31), out=shifted)
     return z
 
 
@@ -66,13 +68,15 @@ def integers_of(high: Tensor | int, z: Hash) -> Tensor:
     A product, because a 64-bit remainder costs ten times as much. The bias, high / 2^52, cannot be measured.
     """
     below = high.cpu().numpy() if isinstance(high, Tensor) else high
-    return torch.from_numpy((_unit(z) * below).astype(np.int64))
+    scaled = (z >> np.uint64(12)).astype(np.float64)
+    scaled = scaled * (below * _UNIT)  # as unit(z) * below, to the last bit: a power of two rounds nothing
+    return torch.from_numpy(scaled.astype(np.int64))
 
 
 def _unit(z: Hash) -> np.ndarray[Any, np.dtype[np.float64]]:
     """52 bits and not 53, so that ``unit * high`` stays below ``high`` after rounding."""
     u = (z >> np.uint64(12)).astype(np.float64)
-    u *= 2.0**-52
+    u *= _UNIT
     return u
 
 

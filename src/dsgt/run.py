@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,8 +18,10 @@ from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
 from dsgt.memory import keep_freed_memory
+from dsgt.networks import blocks
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
+from dsgt.rate import Rate
 from dsgt.threads import threads
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
@@ -35,6 +38,8 @@ class DivergedError(ArithmeticError):
 
     def __init__(self, node: int, k: int, lr: float, *, what: str = "", hint: str = "", where: str = "") -> None:
         self.node, self.k, self.lr = node, k, lr
+        self.everywhere = bool(what)
+        """Whether every node has seen it: the loss is measured by all, a gradient by one."""
         self.what = what or f"the gradient of node {node} in round {k} is not finite"
         hint = hint or "the data holds a NaN, or lr is too large: lower it, or use weights with a wider stability limit"
         super().__init__(f"{self.what} (lr = {lr:g}); {hint}{where and '; '}{where}")
@@ -47,15 +52,16 @@ def as_network(network: Network | MatrixLike) -> Network:
 
 def as_schedule(lr: Schedule) -> Callable[[int], float]:
     """k -> learning rate, every value checked; a wrong constant is refused before any work."""
+    given = lr if callable(lr) else lambda k: lr
 
     def checked(k: int) -> float:
-        value = lr(k) if callable(lr) else lr
+        value = given(k)
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"lr is {value} in round {k}; a learning rate is a finite number above 0")
         return value
 
     checked(0)
-    return checked
+    return checked if callable(lr) else given
 
 
 def as_start(x0: Tensor, network: Network) -> Tensor:
@@ -75,11 +81,19 @@ def as_start(x0: Tensor, network: Network) -> Tensor:
 def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:
     if g.shape != x.shape:
         raise ValueError(f"the gradient has shape {tuple(g.shape)}, but the models have shape {tuple(x.shape)}")
-    if not math.isfinite(g.sum().item()):  # one cheap pass; only a suspicion is looked at closely
+    if not math.isfinite(_total(g)):  # one cheap pass; only a suspicion is looked at closely
         finite = g.isfinite().all(dim=-1)
         if not finite.all():
             node = network.node if network.node is not None else int((~finite).nonzero()[0])
             raise DivergedError(node, k, lr)
+
+
+def _total(g: Tensor) -> float:
+    """A number that is finite only if all of g is; for a small g NumPy is the quicker one to ask."""
+    if g.is_cpu and g.numel() <= 10_000 and not g.requires_grad:
+        numbers = g.numpy()
+        return float(np.vdot(numbers, numbers))
+    return float(g.sum())
 
 
 def iterate(
@@ -116,16 +130,19 @@ def _iterate(
     k, state = after if after is not None else (0, algorithm.init(x, network.at(0)))
     if x.device.type == "cpu":
         keep_freed_memory()
+    dtype = x.dtype
     del x, after  # with a million nodes the memory is wanted
+    rate: Rate | None = None
     while True:
         yield state
         if restart_every is not None and k > 0 and k % restart_every == 0:
             state = restart_tracking(algorithm, state, network.at(k))
-        rate = lr(k)
+        if (value := lr(k)) != rate or rate is None:
+            rate = Rate(value, dtype)
         g = grad(state[0], k)
         check_gradient(g, state[0], network, k, rate)
         network.computed(k)
-        state = algorithm.update(state, g, network.at(k), rate)
+        state = blocks.update(algorithm, state, g, network.at(k), rate)
         k += 1
 
 
@@ -193,17 +210,17 @@ def run(
         columns=list(metrics),
         resume=resume,
     )
-    states = _iterate(algorithm, local.oracle(seed), network, x, schedule, (at.k, at.state), restart_every)
-
     rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
     if watch is not None:
         for row in rows:
             watch(row)
     state: Any = at.state
-    first, training, resumed = at.k, at.seconds, time.perf_counter()
+    first, begun, training, resumed = at.k, (at.k, at.state), at.seconds, time.perf_counter()
     del at
     with keeper.listening(), threads(1 if network.nodes * problem.dim <= SMALL else torch.get_num_threads()):
         try:
+            states = _iterate(algorithm, local.oracle(seed), network, x, schedule, begun, restart_every)
+            del begun
             for k, state in zip(range(first, rounds + 1), states, strict=False):
                 measuring = (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k)
                 saving = keeper.due(k)
@@ -213,9 +230,9 @@ def run(
                 if measuring:
                     seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
+                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                     if watch is not None:
                         watch(rows[-1])
-                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                 if saving:
                     keeper.save(Progress(k, state, rows, training))
                 resumed = time.perf_counter()
@@ -223,9 +240,8 @@ def run(
             from dsgt.theory.diverged import suggestion  # the theory stands on the loop, and is rarely needed here
 
             hint = suggestion(algorithm, network, problem, problem.start(seed) if x0 is None else x0, seed, error.lr)
-            raise DivergedError(
-                error.node, error.k, error.lr, what=error.what, hint=hint, where=keeper.where()
-            ) from error
+            what = error.what if error.everywhere else ""
+            raise DivergedError(error.node, error.k, error.lr, what=what, hint=hint, where=keeper.where()) from error
     state = settle(state)
     return Result(rows, state, network.gather(state.x))
 

@@ -11,9 +11,10 @@ from typing import Any, Generic
 
 import torch
 
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, anywhere, in_use, load, save
+from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
 from dsgt.checkpoint.part import CheckpointError, DifferentError, under
 from dsgt.checkpoint.signals import Requests
+from dsgt.checkpoint.together import anywhere
 from dsgt.core import Network, S, tensors, with_tensors
 
 Row = dict[str, float]

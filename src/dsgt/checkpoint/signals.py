@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dsgt.checkpoint.folder import anywhere
+from dsgt.checkpoint.together import anywhere
 from dsgt.core import Network
 
 LOOK_EVERY = 10
@@ -67,4 +67,5 @@ class Requests:
         message = f"stopped by {signal.Signals(number).name} after {done}; {where}"
         if not self.network.node:
             print(message, file=sys.stderr, flush=True)
+        anywhere(self.network, False)  # nobody leaves, and perhaps ends the job, before it is said
         return Stopped(number, message)

@@ -121,6 +121,7 @@ def _plain_errors(out: Path) -> Iterator[None]:
 
 def _show(found: Comparison) -> None:
     console.print(results_table(found))
-    console.print(costs_table(found))
+    if found.target is not None:
+        console.print(costs_table(found))
     for note in notes(found):
         console.print(note, highlight=False)

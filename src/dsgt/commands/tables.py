@@ -41,7 +41,7 @@ def results_table(found: Comparison) -> Table:
 def costs_table(found: Comparison) -> Table:
     """What it takes each method to reach the target."""
     s = found.settings
-    chosen = "as asked for" if s.target is not None else "all get there"
+    chosen = "as asked for" if s.target is not None else "the lowest that all who learn reach"
     table = Table(
         title=f"To a loss of {found.target:.3f} ({chosen})" if found.target else "",
         box=box.SIMPLE_HEAD,

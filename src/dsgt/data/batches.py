@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -27,7 +29,8 @@ class Batches:
         self._order = shards.order
         row, position = segments(sizes) if not sampling.fixed else self._draws.slots
         self._row, self._offset = row, starts[row] + (0 if sampling.fixed else position)
-        self._first, self._end, self._rows = 0, 0, torch.empty(0, 0, dtype=torch.int64)
+        self._first, self._end = 0, 0
+        self._rows: Sequence[Tensor] = ()
 
     @property
     def sizes(self) -> Tensor:
@@ -41,7 +44,7 @@ class Batches:
             self._first = k - k % rounds
             self._end = self._first + rounds
             drawn = self._sampling.draw(self._draws, self._first, rounds)
-            self._rows = self._taken(drawn) if self._sampling.fixed else drawn
+            self._rows = (self._taken(drawn) if self._sampling.fixed else drawn).unbind()
         return self._rows[k - self._first]
 
     def _taken(self, drawn: Tensor) -> Tensor:

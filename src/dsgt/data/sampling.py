@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from dsgt.data.partition import apportion
-from dsgt.randomness import absorb, bits_of, integers_of, uniform_of
+from dsgt.randomness import Hash, absorb, bits_of, integers_of, uniform_of
 
 DRAWN_AT_ONCE = 1 << 15
 """How many draws are computed in one go: enough to be cheap per round, too few for torch to start threads."""
@@ -49,6 +49,12 @@ class Draws:
     def slots(self) -> tuple[Tensor, Tensor]:
         """For each of the M draws: its row among the nodes, and its number j within the batch."""
         return segments(self.batch)
+
+    @cached_property
+    def independent(self) -> tuple[Hash, Tensor]:
+        """For each of the M draws with replacement: its stream, before it is told the round, and its node's N_i."""
+        row, j = self.slots
+        return absorb(absorb(self.seed, _REPLACED, self.nodes)[row.cpu()], j), self.sizes[row].cpu().double()
 
     @cached_property
     def total(self) -> int:
@@ -121,9 +127,8 @@ class WithReplacement(Sized):
     """b_i independent uniform draws: the paper's analysis."""
 
     def draw(self, d: Draws, k: int, rounds: int) -> Tensor:
-        row, j = d.slots
-        z = absorb(absorb(d.seed, _REPLACED, d.nodes)[row.cpu()], j)
-        return integers_of(d.sizes[row], absorb(z, torch.arange(k, k + rounds)[:, None])).to(row.device)
+        streams, held = d.independent
+        return integers_of(held, absorb(streams, torch.arange(k, k + rounds)[:, None])).to(d.sizes.device)
 
 
 @dataclass(frozen=True)

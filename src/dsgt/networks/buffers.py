@@ -7,7 +7,7 @@ from torch import Tensor
 
 LARGE = 1 << 18
 """Numbers in a tensor from which on the allocator gives freed memory back to the kernel, and fresh memory is slow."""
-MOST = 4
+MOST = 6
 """How many tensors are kept: what a method remembers, and what it is about to."""
 
 

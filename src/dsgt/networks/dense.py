@@ -21,7 +21,8 @@ SPARSE_FROM = 128
 """For fewer nodes either product is cheap, and the dense one has the lower overhead."""
 
 
-Product: TypeAlias = Callable[[Tensor, Buffers], Tensor]
+Product: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
+"""(v, out) -> W v, written into out where there is one."""
 
 
 class Dense(Network, Mix):
@@ -32,7 +33,7 @@ class Dense(Network, Mix):
         self.W = as_matrix(W)
         self.nodes = self.W.shape[0]
         self._vectors = vectors_sent(self.W)
-        self._buffers = Buffers()
+        self.buffers = Buffers()
         self._multiply: dict[tuple[torch.dtype, torch.device], Product] = {}
 
     @property
@@ -46,9 +47,8 @@ class Dense(Network, Mix):
         return Done(self._product(v))
 
     def start_flow(self, v: Tensor) -> Pending:
-        # (W - I) v = (W - I)(v - 1 v_0'): the subtraction leaves only differences to be rounded
-        d = v - v[:1]
-        return Done(self._product(d).sub_(d))
+        self.count(v)
+        return Done(self.flow_into(v, self.buffers.large(v)))
 
     def gather(self, v: Tensor) -> Tensor:
         return v
@@ -56,26 +56,40 @@ class Dense(Network, Mix):
     def mean(self, v: Tensor) -> Tensor:
         return v.mean(dim=0)
 
-    def _product(self, v: Tensor) -> Tensor:
+    def count(self, v: Tensor) -> None:
+        """Every node sends its part of v."""
+        traffic = self.traffic
+        traffic.mixings += 1
+        traffic.bytes += self._vectors * (v.numel() // self.nodes) * v.element_size()
+
+    def product_into(self, v: Tensor, out: Tensor | None) -> Tensor:
+        """W v, in ``out`` or, for None, in fresh memory."""
         if v.shape[0] != self.nodes:
             raise ValueError(f"the first axis of {tuple(v.shape)} is not the node axis of {self.nodes} nodes")
-        self.traffic.mixings += 1
-        self.traffic.bytes += self._vectors * (v.numel() // self.nodes) * v.element_size()
         multiply = self._multiply.get((v.dtype, v.device))
         if multiply is None:
             multiply = self._multiply[v.dtype, v.device] = product(self.W, v.dtype, v.device)
-        return multiply(v, self._buffers)
+        return multiply(v, out)
+
+    def flow_into(self, v: Tensor, out: Tensor | None) -> Tensor:
+        """(W - I) v = (W - I)(v - 1 v_0'): the subtraction leaves only differences to be rounded."""
+        d = v - v[:1]
+        return self.product_into(d, out).sub_(d)
+
+    def _product(self, v: Tensor) -> Tensor:
+        self.count(v)
+        return self.product_into(v, self.buffers.large(v))
 
 
 def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
     """v -> W v on this device, by a sparse product where that is faster."""
     n = W.shape[0]
     if is_averaging(W):
-        return lambda v, buffers: v.mean(dim=0, keepdim=True).expand_as(v).clone()
+        return average
     nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
     if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
         dense = torch.as_tensor(to_dense(W)).to(device, dtype)
-        return lambda v, buffers: torch.mm(dense, v, out=buffers.large(v))
+        return lambda v, out: torch.mm(dense, v, out=out)
     csr = scipy.sparse.csr_array(W)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -86,4 +100,9 @@ def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
             size=(n, n),
             check_invariants=False,
         ).to(device)
-    return lambda v, buffers: torch.mm(sparse, v, out=buffers.large(v))
+    return lambda v, out: torch.mm(sparse, v, out=out)
+
+
+def average(v: Tensor, out: Tensor | None) -> Tensor:
+    mean = v.mean(dim=0, keepdim=True).expand_as(v)
+    return mean.clone() if out is None else out.copy_(mean)

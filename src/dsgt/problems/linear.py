@@ -17,6 +17,7 @@ from dsgt.data.batches import Batches
 from dsgt.data.samples import DataLike, Samples
 from dsgt.data.sampling import Sampling, segments
 from dsgt.data.shards import Shards
+from dsgt.problems import small
 from dsgt.problems.base import Oracle
 from dsgt.problems.erm import EmpiricalRisk, pieces
 
@@ -61,13 +62,16 @@ class LinearModel(EmpiricalRisk):
         self.rows = self._with_intercept(self.data.features)
         """What is multiplied with a model: the features and, with an intercept, a 1."""
         self.dim = scores * self.rows.shape[1]
+        self._nothing = self.rows.new_empty(1)
 
     def start(self, seed: int) -> Tensor:
         return self.data.features.new_zeros(self.dim)
 
     @abstractmethod
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        """d loss / d scores, for the scores (..., C) of these samples, in this order; may overwrite z."""
+        """d loss / d scores, for the scores (..., C) of these samples, in this order; may overwrite z.
+
+        Where C = 1 the scores come in any shape."""
 
     @abstractmethod
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
@@ -94,14 +98,8 @@ class LinearModel(EmpiricalRisk):
                 )
 
             return exact
-        if len(groups) == 1 and groups[0].columns is None:
-            shape, weights = (len(batches.sizes), int(batches.sizes[0]), self.rows.shape[1]), groups[0].weights
-
-            def even(x: Tensor, k: int) -> Tensor:
-                rows = batches.rows(k)
-                return self._multiply(x, self.rows.index_select(0, rows).view(shape), rows, weights)
-
-            return even
+        if len(groups) == 1 and self._is_small(batches):
+            return self._small_gradients(batches, groups[0])
         return lambda x, k: _scatter(
             x, [(g, self._product(_rows_of(x, g), _columns(batches.rows(k), g, batches), g.weights)) for g in groups]
         )
@@ -113,11 +111,25 @@ class LinearModel(EmpiricalRisk):
 
     def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
         X = x.view(-1, self.scores, A.shape[2])
-        z = torch.bmm(A, X.mT) if self.scores > 1 else torch.bmm(X, A.mT).mT  # the same; a row vector is the faster one
-        slope = self._slope_(z, rows).mT
+        if self.scores == 1:
+            slope = self._slope_(torch.bmm(X, A.mT), rows)  # the same, but a row vector is faster
+        else:
+            slope = self._slope_(torch.bmm(A, X.mT), rows).mT
         if isinstance(weights, float):
-            return torch.baddbmm(x.new_empty(1), slope, A, beta=0, alpha=weights).view(x.shape)  # one pass less
+            return torch.baddbmm(self._nothing, slope, A, beta=0, alpha=weights).view(x.shape)  # one pass less
         return torch.bmm(slope.mul_(weights.mT), A).view(x.shape)
+
+    def _small_gradients(self, batches: Batches, group: Group) -> Oracle:
+        def drawn(k: int) -> Tensor:
+            rows = batches.rows(k)
+            return rows if group.columns is None else rows[group.columns].view(-1)
+
+        shape = len(batches.sizes), int(batches.sizes.max())
+        return small.gradients(self.rows, drawn, self._slope_, shape=shape, weights=group.weights)
+
+    def _is_small(self, batches: Batches) -> bool:
+        numbers = len(batches.sizes) * int(batches.sizes.max()) * self.rows.shape[1]
+        return self.scores == 1 and self.rows.device.type == "cpu" and numbers <= small.SMALL
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""

@@ -1,0 +1,26 @@
+"""A learning rate that torch multiplies by at once."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+class Rate(float):
+    """A number. torch converts a Python number anew for every product, which for a small tensor takes longer than the
+    product itself; this one has been converted."""
+
+    __slots__ = ("_scalar",)
+    _scalar: Tensor
+
+    def __new__(cls, value: float, dtype: torch.dtype) -> Self:
+        rate = super().__new__(cls, value)
+        rate._scalar = torch.tensor(value, dtype=dtype)
+        return rate
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Tensor) and other.dtype is self._scalar.dtype:
+            return other * self._scalar
+        return float(self) * other

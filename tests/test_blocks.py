@@ -1,0 +1,111 @@
+"""Large simulations: a round computed some columns at a time is the same round."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+import dsgt
+from cases import CASES, F64, graph
+from dsgt.core import Algorithm, Mix, tensors
+from dsgt.networks import Dense, blocks
+from dsgt.rate import Rate
+from dsgt.threads import threads
+from dsgt.topologies import metropolis
+
+N, M, ROUNDS = 6, 101, 8
+each = pytest.mark.parametrize("name", CASES)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """101 columns are four blocks."""
+    monkeypatch.setattr("dsgt.networks.blocks.LARGE", 1)
+    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr(blocks, "BLOCK", N * 30)
+    monkeypatch.setattr(blocks, "NARROWEST", 1)
+
+
+def rounds(algorithm: Algorithm[Any], network: Dense, cores: int = 1) -> list[dict[str, Tensor]]:
+    """Some states of a run on a curved function, copied."""
+    draw = torch.Generator().manual_seed(0)
+    x0, centre = (torch.randn(N, M, dtype=F64, generator=draw) for _ in range(2))
+    states = dsgt.iterate(algorithm, lambda x, k: torch.tanh(x - centre), network, x0, lambda k: 0.1 / (k + 1))
+    with threads(cores):
+        return [{k: v.clone() for k, v in tensors(next(states)).items()} for _ in range(ROUNDS)]
+
+
+@each
+def test_a_round_in_blocks_is_the_same_round(name: str, request: pytest.FixtureRequest) -> None:
+    case = CASES[name]
+    W = case.weights(graph(N))
+    whole, in_blocks = Dense(W), Dense(W)
+    expected = rounds(case.algorithm, whole)
+    request.getfixturevalue("small_blocks")
+    found = rounds(case.algorithm, in_blocks)
+    for a, b in zip(expected, found, strict=True):
+        for field, value in a.items():
+            assert (value - b[field]).abs().max() < 1e-13, field  # products may round in another order
+    assert in_blocks.traffic == whole.traffic
+
+
+def test_the_number_of_cores_changes_no_bit(small_blocks: None) -> None:
+    one, two = (rounds(dsgt.DSGT(), Dense(metropolis(graph(N))), cores) for cores in (1, 2))
+    assert all(torch.equal(a[field], b[field]) for a, b in zip(one, two, strict=True) for field in a)
+
+
+def test_blocks_leave_no_column_out() -> None:
+    for m in (1, 1023, 1024, 1025, 62_006, 10_000_000):
+        cut = blocks._blocks(24, m)
+        assert [i for b in cut for i in (b.start, b.stop)][1:-1:2] == [b.start for b in cut[1:]]
+        assert (cut[0].start, cut[-1].stop) == (0, m)
+        assert all(24 * (b.stop - b.start) <= max(blocks.BLOCK, 24 * blocks.NARROWEST) for b in cut)
+
+
+class State(NamedTuple):
+    x: Tensor
+
+
+class Clipped(Algorithm[State]):
+    """Looks at all coordinates at once, so it must not be cut; it does not say that it may be."""
+
+    sends, exact = 1, False
+
+    def init(self, x: Tensor, mix: Mix) -> State:
+        return State(x)
+
+    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
+        return State(mix(s.x - lr * g / g.norm(dim=-1, keepdim=True)))
+
+
+class Together(Clipped):
+    separable = True
+
+    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
+        x, _ = mix.together(s.x - lr * g, s.x[..., :1])
+        return State(x)
+
+
+def test_a_method_that_does_not_say_it_is_separable_is_not_cut(request: pytest.FixtureRequest) -> None:
+    W = metropolis(graph(N))
+    expected = rounds(Clipped(), Dense(W))
+    request.getfixturevalue("small_blocks")
+    found = rounds(Clipped(), Dense(W))
+    assert all(torch.equal(a["x"], b["x"]) for a, b in zip(expected, found, strict=True))
+
+
+def test_a_method_that_mixes_together_cannot_be_separable(small_blocks: None) -> None:
+    with pytest.raises(TypeError, match="do not declare it separable"):
+        rounds(Together(), Dense(metropolis(graph(N))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_a_rate_multiplies_as_the_number_does_to_the_last_bit(dtype: torch.dtype) -> None:
+    v, rate = torch.randn(1000, dtype=dtype), Rate(0.1, dtype)
+    assert rate == 0.1
+    assert torch.equal(rate * v, 0.1 * v)
+    assert torch.equal(rate * v.double(), 0.1 * v.double())  # also where it was made for another precision
+    assert rate * 3 == 0.1 * 3
