@@ -158,14 +158,14 @@ def findings(tables: Tables, plan: Graphs) -> list[str]:
     for lr in STEPS:
         for method in plan.methods:
             some = networks(tables["rounds"], method, lr)
-            middle = some[some["rho"] <= 0.9]["ratio"].max()
             reached = some[np.isfinite(some["ratio"])]
+            middle = reached[reached["rho"] <= 0.9]["ratio"].max()
             worst = records(reached.sort_values("ratio"))[-1]
             never = [f"{r['graph']} with {r['rule']}" for r in records(some[~np.isfinite(some["ratio"])])]
             said.append(
-                f"{style.NAMES[method]}, lr {lr:g}: rounds against those with ρ = 0: at most {middle:.2f} times for "
-                f"ρ ≤ 0.9; at most {worst['ratio']:.2f} times (ρ = {worst['rho']:.4f}) for all that reach the target; "
-                + (f"never: {', '.join(never)}" if never else "all do")
+                f"{style.NAMES[method]}, lr {lr:g}: {len(reached)} of {len(some)} networks reach the target, after at "
+                f"most {worst['ratio']:.2f} times the rounds of ρ = 0 (at ρ = {worst['rho']:.4f}), at most "
+                f"{middle:.2f} times for ρ ≤ 0.9" + (f"; never: {', '.join(never)}" if never else "")
             )
     return said
 
