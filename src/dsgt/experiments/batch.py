@@ -107,6 +107,7 @@ def figure(tables: Tables, plan: Rounds) -> Figure:
             same = name == "exact" and way == "equal batches, right weights"
             style.band(axes, some, "round", "gap", colour=colour, label=way, line="--" if same else "-")
         axes.set(xlabel="round", ylabel="excess loss F(x̄) − F*", yscale="log", title=title)
+    a.set_ylim(bottom=1e-16)  # below is rounding
     b.legend()
     picture.suptitle(f"DSGT on digits, {NODES} uneven nodes (Dirichlet 0.5)")
     return picture
