@@ -44,11 +44,15 @@ class Task(Plan):
     partition: str = "equal"
     worst: bool = False
 
-    def training(self, lab: Lab, method: str, *, lr: float, seed: int, nodes: int, epochs: float) -> Training:
+    def training(
+        self, lab: Lab, method: str, *, lr: float, seed: int, nodes: int, epochs: float, weights: str = ""
+    ) -> Training:
+        """A run; the weights are the paper's for the method unless others are named."""
         nodes = 1 if method == "sgd" else nodes  # centralized: one node that holds everything
         return Training(
-            self.data, self.model, method, WEIGHTS[method], nodes, lr, seed, epochs, self.batch, every=self.every,
-            partition=self.partition if nodes > 1 else "equal", worst=self.worst and nodes > 1, data_dir=lab.data_dir,
+            self.data, self.model, method, weights or WEIGHTS[method], nodes, lr, seed, epochs, self.batch,
+            every=self.every, partition=self.partition if nodes > 1 else "equal", worst=self.worst and nodes > 1,
+            data_dir=lab.data_dir,
         )  # fmt: skip
 
 
@@ -81,14 +85,46 @@ def repeated(lab: Lab, task: Task, best: dict[str, float]) -> pd.DataFrame:
 def counted(lab: Lab, task: Task, lr: float) -> pd.DataFrame:
     """DSGT over other numbers of nodes, at one learning rate: the same for centralized SGD, so for every n.
 
-    One node of DSGT is centralized SGD, bit for bit, so that run is not done twice."""
+    Should a run diverge, all are repeated at the next smaller learning rate of the grid; what diverged stays in the
+    table. One node of DSGT is centralized SGD, bit for bit, so that run is not done twice."""
+    tried = []
+    for smaller in sorted((x for x in task.lrs if x <= lr), reverse=True):
+        runs = lab.table(
+            [
+                task.training(lab, "dsgt" if n > 1 else "sgd", lr=smaller, seed=seed, nodes=n, epochs=task.epochs)
+                for n in task.counts
+                for seed in range(1, task.counted_seeds + 1)
+            ]
+        )
+        tried.append(runs)
+        if np.isfinite(runs["loss"]).all():
+            break
+    return pd.concat(tried, ignore_index=True)
+
+
+def common(scaling: pd.DataFrame) -> pd.DataFrame:
+    """The runs over all numbers of nodes at the learning rate that suited them all."""
+    found: pd.DataFrame = scaling[scaling["lr"] == scaling["lr"].min()]
+    return found
+
+
+def diverged(runs: pd.DataFrame) -> pd.DataFrame:
+    """The last rows of the runs that did."""
+    ends = last(runs)
+    found: pd.DataFrame = ends[~np.isfinite(ends["loss"])]
+    return found
+
+
+def causes(lab: Lab, task: Task, scaling: pd.DataFrame) -> pd.DataFrame:
+    """Where DSGT diverged: is it the method or its FDLA weights? DSGT and D² there, both with Metropolis weights."""
     return lab.table(
         [
-            task.training(lab, "dsgt" if n > 1 else "sgd", lr=lr, seed=seed, nodes=n, epochs=task.epochs)
-            for n in task.counts
-            for seed in range(1, task.counted_seeds + 1)
+            task.training(lab, method, lr=r["lr"], seed=r["seed"], nodes=r["nodes"], epochs=task.epochs,
+                          weights="metropolis")
+            for r in records(diverged(scaling))
+            for method in ("dsgt", "d2")
         ]
-    )
+    )  # fmt: skip
 
 
 def last(runs: pd.DataFrame) -> pd.DataFrame:
@@ -154,13 +190,14 @@ def measure(lab: Lab, task: Task) -> Tables:
     curves = repeated(lab, task, best)
     scaling = counted(lab, task, best["dsgt"])
     clock = timed(lab, task, task.counts)
-    return {
+    tables = {
         "tuning": tuning,
         "curves": curves,
         "scaling": scaling,
         "clock": clock,
-        "speedup": speedups(scaling, clock),
+        "speedup": speedups(common(scaling), clock),
     }
+    return tables | ({"causes": causes(lab, task, scaling)} if len(diverged(scaling)) else {})
 
 
 def figure(tables: Tables, task: Task) -> Figure:
@@ -173,14 +210,16 @@ def figure(tables: Tables, task: Task) -> Figure:
     b.set(xlabel=f"virtual seconds ({ETHERNET.name})", ylabel="training loss", title=f"(b) {task.nodes} nodes")
     a.legend()
     for n, colour in zip(task.counts, style.sequence(len(task.counts)), strict=True):
-        some = tables["scaling"][tables["scaling"]["nodes"] == n]
+        some = common(tables["scaling"])
+        some = some[some["nodes"] == n]
         style.band(c, some, "epochs", "loss", colour=colour, label=f"n = {n}")
-    c.set(xlabel="epochs", ylabel="training loss", title="(c) DSGT")
+    c.set(xlabel="epochs", ylabel="training loss", title=f"(c) DSGT, lr {common(tables['scaling'])['lr'].iloc[0]:g}")
     c.legend()
     speedup_panel(d, tables["speedup"], task.counts)
     d.set(title="(d) DSGT, time to one training loss")
-    for axes in (a, b, c):
-        cut_above(axes, tables["curves"])
+    cut_above(a, tables["curves"])
+    cut_above(b, tables["curves"])
+    cut_above(c, common(tables["scaling"]))
     picture.suptitle(f"{'Logistic regression' if task.model == 'logistic' else 'LeNet'} on {task.where}")
     return picture
 
@@ -281,11 +320,22 @@ def findings(tables: Tables, task: Task) -> list[str]:
     said += [paired(curves, "dsgt", other, "loss") for other in others]
     said += halfway(on_clock(curves, tables["clock"], task), task)
     said += edge_notes(tables["tuning"], best)
-    ends = last(tables["scaling"]).groupby("nodes")["loss"].mean()
+    said += [
+        f"DSGT with {r['weights']} weights over n = {r['nodes']} diverges at lr {r['lr']:g}, in round {r['round']}"
+        for r in records(diverged(tables["scaling"]))
+    ]
+    said += [
+        f"There, over n = {r['nodes']}, {style.NAMES[r['method']]} with {r['weights']} weights ends with a loss of "
+        f"{r['loss']:.4f}"
+        for r in (records(last(tables["causes"])) if "causes" in tables else [])
+    ]
+    scaling = common(tables["scaling"])
+    ends = last(scaling).groupby("nodes")["loss"].mean()
     table = tables["speedup"]
     rounds = table[table["network"] == table["network"].iloc[0]].set_index("nodes")["rounds"]
     said.append(
-        "DSGT's final loss by number of nodes: " + ", ".join(f"n = {n}: {v:.4f}" for n, v in ends.items())
+        f"DSGT's final loss at lr {scaling['lr'].iloc[0]:g}: "
+        + ", ".join(f"n = {n}: {v:.4f}" for n, v in ends.items())
         + "; rounds to the loss that all reach: " + ", ".join(f"n = {n}: {v:.0f}" for n, v in rounds.items())
     )  # fmt: skip
     for wire, some in table.groupby("network", sort=False):
