@@ -47,9 +47,11 @@ class Size(Plan):
     trained: tuple[int, ...] = (12, 24)
     lr: float = 0.2
     batch: int = 256
+    every: float = 1.0
+    """Epochs between two measurements."""
 
 
-FULL = Size(data="cifar10", seeds=2, epochs=6.0, lr=0.01, batch=1024)
+FULL = Size(data="cifar10", seeds=2, epochs=4.0, lr=0.01, batch=1024, every=0.4)
 QUICK = Size(graphs=20, seeds=2, epochs=40.0)
 
 
@@ -59,7 +61,7 @@ def measure(lab: Lab, plan: Size) -> Tables:
         [
             Training(
                 plan.data, "logistic", method, rule, n, plan.lr, seed, plan.epochs, plan.batch,
-                every=plan.epochs / 40, unchecked=True, data_dir=lab.data_dir,
+                every=plan.every, unchecked=True, data_dir=lab.data_dir,
             )
             for n in plan.trained
             for method, rule in RUNS
