@@ -116,12 +116,14 @@ def diverged(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def causes(lab: Lab, task: Task, scaling: pd.DataFrame) -> pd.DataFrame:
-    """Where DSGT diverged: is it the method or its FDLA weights? DSGT and D² there, both with Metropolis weights."""
+    """Where DSGT diverged, is it the method or its FDLA weights? DSGT and D² over the largest such n, both with
+    Metropolis weights."""
+    found = diverged(scaling)
     return lab.table(
         [
             task.training(lab, method, lr=r["lr"], seed=r["seed"], nodes=r["nodes"], epochs=task.epochs,
                           weights="metropolis")
-            for r in records(diverged(scaling))
+            for r in records(found[found["nodes"] == found["nodes"].max()])
             for method in ("dsgt", "d2")
         ]
     )  # fmt: skip
