@@ -90,7 +90,7 @@ def figure(tables: Tables, plan: Size) -> Figure:
         for (method, rule), (label, colour) in RUNS.items():
             curves = tables["curves"]
             some = curves[(curves["nodes"] == n) & (curves["method"] == method) & (curves["weights"] == rule)]
-            style.band(axes, some, "epochs", "consensus", colour=colour, label=label)
+            style.band(axes, some[some["round"] > 0], "epochs", "consensus", colour=colour, label=label)
         lowest = topologies.smallest_eigenvalue(weights("fdla", n))
         axes.set(xlabel="epochs", ylabel="distance from the mean model", yscale="log")
         axes.set(title=f"({letter}) n = {n}, λₙ(FDLA) = {lowest:.3f}")

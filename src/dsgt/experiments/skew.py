@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from dsgt.experiments import fig2, paper, style
@@ -19,9 +21,15 @@ def measure(lab: Lab, task: Task) -> Tables:
     return {"tuning": tuning, "curves": paper.repeated(lab, task, best)}
 
 
+def with_worst(curves: pd.DataFrame) -> pd.DataFrame:
+    """The worst node's accuracy; one node is its own worst, and a run that diverged has none."""
+    worst = curves["worst"].where(curves["nodes"] > 1, curves["accuracy"]).where(np.isfinite(curves["loss"]))
+    return curves.assign(worst=worst.astype(float))
+
+
 def figure(tables: Tables, task: Task) -> Figure:
     picture, (a, b, c) = style.panels(1, 3)
-    curves = tables["curves"].assign(worst=tables["curves"]["worst"].fillna(tables["curves"]["accuracy"]))
+    curves = with_worst(tables["curves"])
     for axes, key in ((a, "loss"), (b, "accuracy"), (c, "worst")):
         paper.methods(axes, curves, "epochs", key, task)
     paper.cut_above(a, curves)
@@ -35,8 +43,7 @@ def figure(tables: Tables, task: Task) -> Figure:
 
 def findings(tables: Tables, task: Task) -> list[str]:
     curves, best = tables["curves"], paper.best_of(tables["tuning"])
-    ends = paper.last(curves)
-    ends = ends.assign(worst=ends["worst"].fillna(ends["accuracy"]))
+    ends = paper.last(with_worst(curves))
     over = ends.groupby("method", sort=False)[["loss", "accuracy", "worst"]].agg(["mean", "std"]).fillna(0.0)
     said = [
         f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {r['loss', 'mean']:.4f} ± {r['loss', 'std']:.4f}, "

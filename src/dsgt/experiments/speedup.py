@@ -124,7 +124,7 @@ def measure(lab: Lab, plan: Sizes) -> Tables:
 
 
 def figure(tables: Tables, plan: Sizes) -> Figure:
-    picture, panels = style.panels(1, len(plan.models) + 1)
+    picture, panels = style.panels(1, len(plan.models) + 1, height=3.2)
     clock = tables["clock"]
     for axes, model, letter in zip(panels, plan.models, "ab", strict=False):
         axes.plot(plan.counts, plan.counts, color="0.6", ls=":", label="ideal")
@@ -137,16 +137,17 @@ def figure(tables: Tables, plan: Sizes) -> Figure:
         axes.set(xlabel="nodes", ylabel="speedup of a round", xscale="log", yscale="log")
         name = "LeNet" if model == "lenet" else "logistic regression"
         axes.set_title(f"({letter}) {name}, global batch {plan.batch}")
-        axes.set_ylim(bottom=0.3)
+        axes.set_ylim(0.3, 1000)
     panels[0].legend(fontsize=6)
     real, last = tables["real"], panels[-1]
-    labels = ["{model}, batch {batch}\n{launcher}, n = {nodes}".format(**r) for r in records(real)]
+    labels = ["{model} {batch}, {launcher} {nodes}".format(**r) for r in records(real)]
     places = np.arange(len(real))
     last.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="0.92")
     last.plot(real["ratio"], places, "o", color=style.COLOURS["dsgt"])
     last.axvline(1.0, color="0.3", lw=0.8)
     last.set_yticks(places, labels, fontsize=6)
-    last.set(xlabel="predicted / measured seconds of a round", xlim=(0.6, 1.4), title="real nodes on this machine")
+    last.set(xlabel="predicted / measured seconds of a round", xlim=(0.3, 1.3))
+    last.set_title("real nodes here: task, global batch, launcher, nodes")
     picture.suptitle(f"Speedup in time on {plan.where}")
     return picture
 
