@@ -46,9 +46,9 @@ TINY: dict[str, Plan] = {
     "fig3": LENET,
     "fig4": replace(fig4.QUICK, tasks=(LENET, LOGISTIC)),
     "example1": replace(example1.QUICK, lrs=(0.2, 1.0), rounds=300, margin=0.02, methods=("dsgt", "d2", "gnsd")),
-    "example2": replace(example2.QUICK, seeds=1, rounds=4000),
+    "example2": replace(example2.QUICK, seeds=1, rounds=2500),
     "independence": replace(independence.QUICK, graphs=("ring", "complete"), methods=("dsgt",)),
-    "batch": replace(batch.QUICK, seeds=1, rounds=1000),
+    "batch": replace(batch.QUICK, seeds=1, rounds=600),
     "speedup": replace(speedup.QUICK, models=("logistic",), counts=(1, 6), rounds=20, real_nodes=(2,)),
     "skew": replace(LOGISTIC, partition="dirichlet:0.1", worst=True, seeds=1),
     "d2fdla": replace(d2fdla.QUICK, graphs=3, counts=(6, 24), seeds=1),
@@ -91,13 +91,13 @@ def test_example_2_duplicates_leave_dsgt_without_noise_unless_samples_are_drawn_
     methods = {name: case[0] for name, case in example2.CASES.items()}
     exact = [name for name in methods if methods[name] == "dsgt" and "Bernoulli" not in name]
     assert len(exact) == 1
-    assert end[exact[0]] < 1e-9
+    assert end[exact[0]] < 1e-6
     assert (end.drop(exact[0]) > 1e-3).all()
 
 
 def test_only_plain_means_of_uneven_nodes_miss_the_optimum():
     exact = tables("batch")["exact"].groupby("way").tail(1).set_index("way")["gap"]
-    assert exact["proportional batches"] < 1e-5
+    assert exact["proportional batches"] < 1e-4
     assert exact["equal batches, right weights"] == exact["proportional batches"]
     assert exact["equal batches, plain means"] > 1e-3
     full = batch.uneven("equal batches, plain means", exact=True)

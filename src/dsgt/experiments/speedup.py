@@ -147,7 +147,7 @@ def figure(tables: Tables, plan: Sizes) -> Figure:
     last.axvline(1.0, color="0.3", lw=0.8)
     last.set_yticks(places, labels, fontsize=6)
     last.set(xlabel="predicted / measured seconds of a round", xlim=(0.3, 1.3))
-    last.set_title("real nodes here: task, global batch, launcher, nodes")
+    last.set_title("(c) real: task, batch, launcher, nodes")
     picture.suptitle(f"Speedup in time on {plan.where}")
     return picture
 
