@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.networks.buffers import Buffers
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
@@ -58,6 +59,7 @@ class Peers(Network, Mix):
         self.tells = [int(i) for i in np.flatnonzero(column) if i != node]
         """Who hears this node."""
         self._averaging = is_averaging(self.W) and self.nodes > 1
+        self._buffers = Buffers()
         self._flights: list[_Flight] = []
         self._broken = False
         self._check_agreement()
@@ -72,7 +74,7 @@ class Peers(Network, Mix):
     def start(self, v: Tensor) -> Pending:
         if self._averaging:
             self._count(2 * (self.nodes - 1) / self.nodes, v)
-            total = v.clone()
+            total = self.scratch(v).copy_(v)
             return self._launch(_AllReduce(self, total, self._all_reduce(total)))
         self._count(len(self.tells), v)
         return self._launch(_Exchange(self, v, flow=False))
@@ -90,6 +92,9 @@ class Peers(Network, Mix):
     def mean(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
         return self._sum(v.clone()).div_(self.nodes)
+
+    def scratch(self, v: Tensor) -> Tensor:
+        return self._buffers.like(v)
 
     def close(self) -> None:
         """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""
@@ -179,7 +184,7 @@ class _Exchange(_Flight):
         super().__init__(peers)
         self._v: Tensor | None = v.contiguous()
         self._flow = flow
-        self._buffers = {j: torch.empty_like(self._v) for j in peers.hears}
+        self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
         self._receiving, self._sending = peers.exchange(self._v, self._buffers)
 
     def _land(self) -> Tensor:
