@@ -151,8 +151,13 @@ def _iterate(
         g = grad(state[0], k)
         check_shape(g, state[0])
         network.computed(k)
-        look = partial(check_finite, network=network, k=k, lr=rate)
-        state = blocks.update(algorithm, state, g, network.at(k), rate, look=look)
+        mix = network.at(k)
+        if blocks.pay(mix, algorithm, g):
+            look = partial(check_finite, network=network, k=k, lr=rate)
+            state = blocks.update(algorithm, state, g, mix, rate, look=look)
+        else:
+            check_finite(g, network, k, rate)
+            state = algorithm.update(state, g, mix, rate)
         k += 1
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -29,16 +29,14 @@ NARROWEST = 1024
 """Columns from which on a product is as fast as on the whole."""
 
 
-def update(
-    algorithm: Algorithm[S], s: S, g: Tensor, mix: Mix, lr: float, *, look: Callable[[Tensor], None] = lambda g: None
-) -> S:
-    """``algorithm.update``, in blocks where that is possible and faster. ``look`` is shown all of g before its use."""
-    possible = g.numel() >= LARGE and algorithm.separable and type(mix) is Dense and g.is_cpu
-    widths = _widths(*g.shape) if possible else []
-    if len(widths) <= 1:
-        look(g)
-        return algorithm.update(s, g, mix, lr)
-    assert isinstance(mix, Dense)
+def pay(mix: Mix, algorithm: Algorithm[S], g: Tensor) -> TypeGuard[Dense]:
+    """Whether a round with this gradient may be cut and is large enough."""
+    return g.numel() >= LARGE and algorithm.separable and type(mix) is Dense and g.is_cpu
+
+
+def update(algorithm: Algorithm[S], s: S, g: Tensor, mix: Dense, lr: float, *, look: Callable[[Tensor], None]) -> S:
+    """``algorithm.update``, block after block. ``look`` is shown all of g before it is used."""
+    widths = _widths(*g.shape)
     whole = _Whole(mix, _Cut.of(g, widths))
     before = [_Cut.of(v, widths) for v in tensors(s).values()]
     pending = [isinstance(f, Pending) for f in s]
