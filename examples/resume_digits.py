@@ -1,9 +1,10 @@
-"""The training of torchrun_digits.py, which survives what happens to long jobs; the difference is three lines.
+"""The training of torchrun_digits.py, which survives what happens to long jobs; the difference is two lines.
 
     torchrun --nproc-per-node 4 --max-restarts 3 examples/resume_digits.py runs/digits
 
-Kill a worker: torchrun starts all of them again, and they go on from the newest checkpoint that every node has. Kill
-everything and start it again: the same. The result is the same to the last bit.
+Kill a worker: torchrun starts all of them again, and they go on from the newest checkpoint that every node has. Press
+Ctrl-C: they save, say so, and the same command goes on from there. Kill everything and start it again: the same. The
+result is the same to the last bit.
 """
 
 import sys
@@ -32,7 +33,7 @@ def main(folder: str) -> None:
         optimizer = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), network, lr=0.5, samples=len(train))
         training = dsgt.checkpoint.Training(folder, model, optimizer)
 
-        for step in range(training.resume(), 601):
+        for step in training.steps(601, save_every=50):
             batch = train[torch.randint(len(train), (len(train) // 10,))]
             optimizer.zero_grad()
             loss = loss_of(model(x[batch]), y[batch])
@@ -43,8 +44,6 @@ def main(folder: str) -> None:
                 accuracy = (mean(x[test]).argmax(1) == y[test]).float().mean()
                 if network.node == 0:
                     print(f"step {step:4d}  test accuracy {accuracy:.3f}", flush=True)
-            if optimizer.round % 50 == 0:
-                training.save()
 
 
 if __name__ == "__main__":

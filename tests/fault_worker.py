@@ -1,17 +1,20 @@
 """A run for the fault suite: one node of it, or all of them in one process.
 
-usage: fault_worker.py torch|mpi|all FOLDER [PAUSE]: leaves its progress and its result in FOLDER/notes, its checkpoints
-in FOLDER/checkpoints, and takes PAUSE seconds a round, so that there is time to disturb it.
+usage: fault_worker.py torch|mpi|all|training FOLDER [PAUSE [TIMEOUT]]: leaves progress, errors and result in
+FOLDER/notes, its checkpoints in FOLDER/checkpoints, takes PAUSE seconds a round, so that there is time to disturb it,
+and waits TIMEOUT seconds for a neighbour.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from pathlib import Path
 
 import torch
+from torch import nn
 
 import dsgt
 from cases import CASES, graph
@@ -20,48 +23,82 @@ from interrupted import MEASURED, problem
 
 ROUNDS, EVERY, N = 60, 7, 4
 TIMEOUT = 20.0
-"""Seconds that a node waits for a neighbour, also for it to start: on a busy machine that takes long."""
+"""Seconds that a node waits for a neighbour: on a busy machine a healthy one may take long."""
 
 
-def network(kind: str) -> dsgt.Network:
+def network(kind: str, timeout: float) -> dsgt.Network:
     n = N if kind == "all" else int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
     W = CASES["dsgt"].weights(graph(n))
     if kind == "all":
         return dsgt.networks.Dense(W)
-    peers = dsgt.networks.TorchPeers if kind == "torch" else dsgt.networks.MPIPeers
-    return peers(W, timeout=TIMEOUT)
+    peers = dsgt.networks.MPIPeers if kind == "mpi" else dsgt.networks.TorchPeers
+    return peers(W, timeout=timeout)
 
 
-def main(kind: str, folder: Path, pause: float) -> None:
+def main(kind: str, folder: Path, pause: float = 0.0, timeout: float = TIMEOUT) -> None:
     notes = folder / "notes"
     notes.mkdir(parents=True, exist_ok=True)
-    with network(kind) as net:
-        node = net.node or 0
-        (notes / f"pid-{node}").write_text(str(os.getpid()))
-        begun = False
+    try:
+        with network(kind, timeout) as net:
+            (train_by_hand if kind == "training" else train)(net, folder, pause)
+    except dsgt.NeighbourError as error:
+        note = {"node": error.node, "neighbour": error.neighbour, "time": time.time(), "says": str(error)}
+        (notes / f"error-{os.getpid()}").write_text(json.dumps(note))
+        raise
 
-        def lr(k: int) -> float:
-            nonlocal begun
-            with (notes / f"rounds-{node}").open("a") as log:  # a line per look at the schedule
-                log.write(f"{'' if begun else 'begin '}{k}\n")
-            begun = True
-            time.sleep(pause / 2)  # asked twice a round
-            return 0.02
 
-        found = dsgt.run(
-            dsgt.DSGT(),
-            problem(net.nodes),
-            net,
-            rounds=ROUNDS,
-            lr=LateSchedule(lr),
-            every=4,
-            metrics=MEASURED,
-            checkpoint_dir=folder / "checkpoints",
-            checkpoint_every=EVERY,
-            resume=True,
-        )
-        saved = tensors(found.state) | {"rows": torch.tensor([list(row.values()) for row in found.rows])}
-        torch.save(saved, notes / f"result-{node}.pt")
+def train(net: dsgt.Network, folder: Path, pause: float) -> None:
+    note = Note(net, folder, pause)
+
+    def lr(k: int) -> float:
+        note(k)
+        return 0.02
+
+    found = dsgt.run(
+        dsgt.DSGT(),
+        problem(net.nodes),
+        net,
+        rounds=ROUNDS,
+        lr=LateSchedule(lr),
+        every=4,
+        metrics=MEASURED,
+        checkpoint_dir=folder / "checkpoints",
+        checkpoint_every=EVERY,
+        resume=True,
+    )
+    note.result(tensors(found.state) | {"rows": torch.tensor([list(row.values()) for row in found.rows])})
+
+
+def train_by_hand(net: dsgt.Network, folder: Path, pause: float) -> None:
+    """A loop as a user writes it, with torch's own random numbers."""
+    torch.manual_seed(net.node)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 1))
+    opt = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), net, lr=0.05, samples=9 + net.node)
+    training = dsgt.checkpoint.Training(folder / "checkpoints", model, opt)
+    note = Note(net, folder, pause)
+    for step in training.steps(ROUNDS, save_every=EVERY):
+        note(step)
+        opt.zero_grad()
+        (model(torch.randn(8, 4) + net.node) - 1).pow(2).mean().backward()
+        opt.step()
+    note.result(model.state_dict())
+
+
+class Note:
+    """What a node leaves behind: its process, a line for every round, and its result."""
+
+    def __init__(self, net: dsgt.Network, folder: Path, pause: float) -> None:
+        self.node, self.folder, self.pause, self.begun = net.node or 0, folder / "notes", pause, False
+        (self.folder / f"pid-{self.node}").write_text(str(os.getpid()))
+
+    def __call__(self, k: int) -> None:
+        with (self.folder / f"rounds-{self.node}").open("a") as log:
+            log.write(f"{'' if self.begun else 'begin '}{k}\n")
+        self.begun = True
+        time.sleep(self.pause)
+
+    def result(self, found: dict[str, torch.Tensor]) -> None:
+        torch.save(found, self.folder / f"result-{self.node}.pt")
 
 
 class LateSchedule:
@@ -77,4 +114,4 @@ class LateSchedule:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 0.0)
+    main(sys.argv[1], Path(sys.argv[2]), *map(float, sys.argv[3:]))

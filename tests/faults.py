@@ -5,113 +5,21 @@ usage: python tests/faults.py [RUNS] [NAME ...]     (make faults; 20 runs of the
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-import time
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-import torch
-
-from fault_worker import ROUNDS
-from launch import HERE, LAUNCHERS, environment
-
-WORKER = str(HERE / "fault_worker.py")
-PATIENCE = 180.0
-TORCHRUN = ("--max-restarts=5", "--monitor-interval=0.1", "--shutdown-timeout=5")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    survived: bool
-    lost: int
-    """Rounds that were computed again."""
-    equal: bool
-    """Whether models, trackers and metric rows are those of the undisturbed run, bit for bit."""
-    says: str
-    """What the processes printed, where something went wrong."""
-
-
-def command(kind: str, n: int, folder: Path, pause: float) -> list[str]:
-    if kind == "all":
-        return [sys.executable, WORKER, kind, str(folder), str(pause)]
-    return LAUNCHERS[kind](n, *TORCHRUN * (kind == "torch"), WORKER, kind, str(folder), str(pause))
-
-
-def start(kind: str, n: int, folder: Path, pause: float = 0.03) -> subprocess.Popen[bytes]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "output").open("ab") as output:
-        return subprocess.Popen(
-            command(kind, n, folder, pause), env=environment(), stdout=output, stderr=output, start_new_session=True
-        )
-
-
-def finish(job: subprocess.Popen[bytes]) -> int:
-    try:
-        return job.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        return job.wait()
-
-
-def rounds_seen(folder: Path, node: int) -> list[tuple[bool, int]]:
-    """Every round that a node looked at its schedule for, and whether a process began with it."""
-    log = folder / "notes" / f"rounds-{node}"
-    lines = log.read_text().splitlines() if log.exists() else []
-    return [(line.startswith("begin "), int(line.removeprefix("begin "))) for line in lines if line]
-
-
-def wait_for_round(folder: Path, k: int, job: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and job.poll() is None:
-        seen = rounds_seen(folder, 0)
-        if seen and seen[-1][1] >= k:
-            return
-        time.sleep(0.01)
-
-
-def lost_rounds(folder: Path, node: int) -> int:
-    seen = rounds_seen(folder, node)
-    return sum(max(0, seen[p - 1][1] + 1 - k) for p, (begins, k) in enumerate(seen) if begins and p)
-
-
-@cache
-def undisturbed(kind: str, n: int) -> list[dict[str, torch.Tensor]]:
-    with tempfile.TemporaryDirectory() as folder:
-        code = finish(start(kind, n, Path(folder), pause=0))
-        assert code == 0, (Path(folder) / "output").read_text()
-        return results(Path(folder), n)
-
-
-def results(folder: Path, n: int) -> list[dict[str, torch.Tensor]]:
-    return [torch.load(path) for i in range(n) if (path := folder / "notes" / f"result-{i}.pt").exists()]
-
-
-def outcome(kind: str, n: int, folder: Path, code: int) -> Outcome:
-    nodes = 1 if kind == "all" else n
-    found, expected = results(folder, nodes), undisturbed(kind, n)
-    equal = len(found) == nodes and all(
-        a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-        for a, b in zip(found, expected, strict=True)
-    )
-    lost = max(lost_rounds(folder, i) for i in range(nodes))
-    return Outcome(code == 0, lost, equal, "" if code == 0 and equal else (folder / "output").read_text())
-
-
-def disturb(kind: str, n: int, folder: Path, rng: random.Random, number: int, whom: str) -> int:
-    """Send a signal to a random worker, or to the launcher, at a random moment; the exit code."""
-    job = start(kind, n, folder)
-    wait_for_round(folder, rng.randrange(1, ROUNDS - 5), job)
-    time.sleep(rng.random() * 0.1)
-    worker = int((folder / "notes" / f"pid-{rng.randrange(n if kind != 'all' else 1)}").read_text())
-    os.kill(worker if whom == "worker" else job.pid, number)
-    return finish(job)
+import hosts
+from fault_jobs import Outcome, disturb, finish, outcome, start, sweep
+from fault_train import killed_train_mpi, killed_train_torch
+from silences import SHORT, cut, cut_alone, hanging, hanging_alone, hanging_mpi
 
 
 def killed(n: int, folder: Path, rng: random.Random) -> Outcome:
@@ -131,12 +39,11 @@ def terminated(n: int, folder: Path, rng: random.Random) -> Outcome:
     return outcome("torch", n, folder, finish(start("torch", n, folder)))
 
 
-def hanging(n: int, folder: Path, rng: random.Random) -> Outcome:
-    """SIGSTOP of a worker: the others must name it within the timeout, and torchrun starts all again."""
-    code = disturb("torch", n, folder, rng, signal.SIGSTOP, "worker")
-    named = "heard nothing from its neighbour, node" in (folder / "output").read_text()
-    found = outcome("torch", n, folder, code)
-    return found if named else Outcome(False, found.lost, found.equal, (folder / "output").read_text())
+def asked(n: int, folder: Path, rng: random.Random) -> Outcome:
+    """SIGTERM of the launcher of a training loop of one's own, which must save and say how to go on."""
+    assert disturb("training", n, folder, rng, signal.SIGTERM, "launcher") != 0
+    assert "give the same command again to go on" in (folder / "output").read_text()
+    return outcome("training", n, folder, finish(start("training", n, folder)))
 
 
 def interrupted(n: int, folder: Path, rng: random.Random) -> Outcome:
@@ -172,33 +79,58 @@ def full_disk(n: int, folder: Path, rng: random.Random) -> Outcome:
 FAULTS: dict[str, tuple[str, Callable[[int, Path, random.Random], Outcome], list[int]]] = {
     "killed": ("kill -9 of a worker, torchrun --max-restarts", killed, [2, 4] * 10),
     "killed-mpi": ("kill -9 of a rank, mpiexec given again", killed_mpi, [2, 4]),
+    "train": ("kill -9 under `dsgt train`, torchrun --max-restarts", killed_train_torch, [2, 3]),
+    "train-mpi": ("kill -9 under `dsgt train`, mpiexec given again", killed_train_mpi, [2, 3]),
     "terminated": ("SIGTERM of torchrun, given again", terminated, [2, 4] * 2),
-    "hanging": (
-        "SIGSTOP of a worker, torchrun --max-restarts",
-        hanging,
-        [4, 4],
-    ),  # two nodes average by all-reduce, where nobody can be named
+    "hanging": ("SIGSTOP of a worker, torchrun --max-restarts", hanging, [2, 4, 4]),
+    "hanging-mpi": ("SIGSTOP of a rank, mpiexec given again", hanging_mpi, [2, 4]),
+    "hanging-alone": ("SIGSTOP of a node, each started by itself and again", hanging_alone, [4, 4]),
+    "cut-alone": ("the link between two machines is cut, a node each", cut_alone, [2]),
+    "cut": ("the link between two machines is cut, torchrun given again", cut, [4, 4]),
+    "asked": ("SIGTERM of torchrun, a loop with checkpoint.Training, given again", asked, [2, 4]),
     "interrupted": ("SIGINT of a simulation, given again", interrupted, [4] * 3),
     "damaged": ("SIGTERM, then a part is truncated, given again", damaged, [2, 4]),
     "full-disk": ("a full disk while saving", full_disk, [4]),
 }
 
 
+def attempt(name: str, number: int) -> Outcome:
+    """One run of a fault; whatever goes wrong in it is its outcome."""
+    _, fault, sizes = FAULTS[name]
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        try:
+            found = fault(sizes[number], folder, random.Random(f"{name} {number}"))
+        except (AssertionError, subprocess.SubprocessError):
+            found = Outcome(False, 0, False, traceback.format_exc() + (folder / "output").read_text())
+        finally:
+            sweep(folder)
+    print(
+        f"{name} {number}: survived {found.survived}, lost {found.lost}, equal {found.equal}, said after "
+        f"{found.waited:.1f} s\n{found.says}",
+        file=sys.stderr,
+    )
+    return found
+
+
 def main(most: int, names: list[str]) -> int:
-    print("| fault | nodes | runs | survived | most rounds lost | result equal |\n|---|---|---:|---:|---:|---:|")
+    """The table. Two runs at a time: a job mostly waits for processes to start and to time out."""
+    print("| fault | nodes | runs | survived | most rounds lost | error within | result equal |")
+    print("|---|---|---:|---:|---:|---:|---:|")
     bad = 0
     for name in names or FAULTS:
-        title, fault, sizes = FAULTS[name]
-        found = []
-        for number, n in enumerate(sizes[:most]):
-            with tempfile.TemporaryDirectory() as folder:
-                found.append(fault(n, Path(folder), random.Random(f"{name} {number}")))
-            o = found[-1]
-            print(f"{name} {number}: survived {o.survived}, lost {o.lost}, equal {o.equal}\n{o.says}", file=sys.stderr)
-        survived, equal = (sum(getattr(o, key) for o in found) for key in ("survived", "equal"))
+        title, _, sizes = FAULTS[name]
         nodes = ", ".join(map(str, sorted(set(sizes[:most]))))
-        most_lost = max(o.lost for o in found)
-        print(f"| {title} | {nodes} | {len(found)} | {survived} | {most_lost} | {equal} |", flush=True)
+        if name.startswith("cut") and (why := hosts.forbidden()):
+            print(f"| {title} | {nodes} | skipped: {why} | | | | |", flush=True)
+            continue
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(partial(attempt, name), range(len(sizes[:most]))))
+        survived, equal = (sum(getattr(o, key) for o in found) for key in ("survived", "equal"))
+        counted, waited = [o.lost for o in found if o.lost is not None], max(o.waited for o in found)
+        lost = max(counted) if counted else ""
+        said = f"{waited:.1f} s of {SHORT:g}" if waited else ""
+        print(f"| {title} | {nodes} | {len(found)} | {survived} | {lost} | {said} | {equal} |", flush=True)
         bad += 2 * len(found) - survived - equal
     return bad
 

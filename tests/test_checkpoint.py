@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from dsgt import checkpoint
 from dsgt.checkpoint import part as part_file
+from dsgt.checkpoint import together
 from dsgt.checkpoint.part import Part, read, write
 from dsgt.core import Network
 from dsgt.networks import Dense
@@ -49,6 +51,26 @@ class OneOf(Dense):
         rows = [self.fellow(v.clone()) for _ in range(self.nodes)]
         rows[self.node] = v
         return torch.stack(rows)
+
+
+def saying(text: str, numbers: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """What a fellow answers when numbers are asked for, and when words are."""
+
+    def answer(v: Tensor) -> Tensor:
+        if len(v) != together.LONGEST:
+            return numbers(v)
+        v[: len(text)] = torch.tensor([float(c) for c in text.encode()])
+        return v
+
+    return answer
+
+
+def test_words_of_every_length_and_alphabet_are_heard():
+    for text in ("", "no space", "ﬂügel 'ß' — 漢字", "x" * 5000):
+        heard = together.words(OneOf(1, 3), text)
+        assert len(heard) == 3
+        assert text.startswith(heard[0])
+        assert heard[0] == text or len(heard[0]) == together.LONGEST
 
 
 @pytest.mark.parametrize("dtype", list(part_file._NAMES))
@@ -215,8 +237,8 @@ def test_a_folder_that_is_a_file_is_a_failed_save_too(tmp_path: Path):
 
 def test_what_one_node_could_not_save_no_node_keeps(tmp_path: Path):
     saved(tmp_path, 10, network=OneOf(1, 3))
-    unlucky = OneOf(1, 3, fellow=lambda v: v + 1)
-    with pytest.raises(checkpoint.SaveError, match="see nodes 0, 2"):
+    unlucky = OneOf(1, 3, fellow=saying("no space", lambda v: v + 1))
+    with pytest.raises(checkpoint.SaveError, match=r"could not be written to .* at node 0: no space$"):
         saved(tmp_path, 20, network=unlucky, keep=1)
     assert [path.name for path in files(tmp_path)] == ["round-000000010-node-1-of-3.safetensors"]
 
@@ -244,8 +266,8 @@ def test_when_one_node_refuses_all_do(tmp_path: Path):
         v[0] = 1
         return v
 
-    with pytest.raises(checkpoint.DifferentError, match="node 0 found a checkpoint of another run"):
-        loaded(tmp_path, OneOf(1, 3, fellow=refuses))
+    with pytest.raises(checkpoint.DifferentError, match=r"^saved with seed = 3, but here it is 8$"):
+        loaded(tmp_path, OneOf(1, 3, fellow=saying("saved with seed = 3, but here it is 8", refuses)))
 
 
 def test_latest_counts_a_round_only_when_every_nodes_part_is_there(tmp_path: Path):

@@ -153,6 +153,7 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert {row["method"] for row in rows} == {"dsgt", "sgp"}
     assert json.loads((tmp_path / "settings.json").read_text())["settings"]["nodes"] == 4
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "comparison.pdf").read_bytes().startswith(b"%PDF")
 

@@ -51,3 +51,23 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path):
     (tmp_path / "finished.jsonl").write_text("")
     with pytest.raises(checkpoint.DifferentError, match="does not begin with the settings"):
         dsgt.compare(SMALL, workers=1, folder=tmp_path)
+
+
+def test_a_run_that_was_cut_off_goes_on_from_its_checkpoint(tmp_path: Path):
+    settings = SMALL.model_copy(update={"lrs": (0.1,), "evaluations": 6, "methods": ("dsgt",)})
+    expected = dsgt.compare(settings, workers=1)
+    rounds = []
+
+    def cut(news: dsgt.comparison.News) -> None:
+        rounds.append(news.round)
+        if news.round >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dsgt.compare(settings, workers=1, folder=tmp_path, checkpoint_every=1, watch=cut)
+    assert list((tmp_path / "unfinished").iterdir())
+    found = dsgt.compare(settings, workers=1, folder=tmp_path, checkpoint_every=1)
+    assert repr(found.rows) == repr(expected.rows)
+    assert not list((tmp_path / "unfinished").iterdir())
+    with pytest.raises(ValueError, match="give a folder"):
+        dsgt.compare(settings, checkpoint_every=1)

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import errno
+import math
+import os
 import random
+import re
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 import dsgt
+import dsgt.theory.diverged
+import fault_jobs
 import faults
+import hosts
 from cases import CASES, graph
 from dsgt import checkpoint
 from dsgt.checkpoint import part as part_file
 from dsgt.core import tensors
 from interrupted import LR, MEASURED, ROUNDS, equal, go, problem
+from launch import free_port
 
 N = 5
 DSGT = CASES["dsgt"]
@@ -30,13 +40,50 @@ def test_a_disturbed_job_ends_in_the_undisturbed_result(tmp_path: Path, fault: s
     assert found.equal, found.says
 
 
+def test_nodes_whose_link_is_cut_name_each_other_and_go_on_exactly_when_it_is_mended(tmp_path: Path):
+    if why := hosts.forbidden():
+        pytest.skip(why)
+    found = faults.cut_alone(2, tmp_path, random.Random(0))
+    assert found.survived, found.says
+    assert found.equal, found.says
+    assert not [name for name in os.listdir("/run/netns") if name.startswith(f"dsgt-{os.getpid()}-")]
+
+
 def test_a_second_interrupt_ends_the_run_at_once(tmp_path: Path):
-    job = faults.start("all", 4, tmp_path, pause=1000)  # it would save only after this round
-    faults.wait_for_round(tmp_path, 0, job)
+    job = fault_jobs.start("all", 4, tmp_path, pause=1000)  # it would save only after this round
+    fault_jobs.wait_for_round(tmp_path, 0, job)
     for _ in range(2):
         job.send_signal(signal.SIGINT)
-        faults.time.sleep(0.5)
-    assert faults.finish(job) == -signal.SIGINT
+        time.sleep(0.5)
+    assert fault_jobs.finish(job) == -signal.SIGINT
+
+
+def one_node_alone(folder: Path, pause: float) -> subprocess.Popen[bytes]:
+    """A training loop of one's own, on a network of one."""
+    about = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, *fault_jobs.worker("training", folder, pause, 20.0)]
+    return fault_jobs.process(command, folder, **about)
+
+
+def test_a_training_loop_saves_when_it_is_asked_to_stop_and_goes_on_where_it_was(tmp_path: Path):
+    job = one_node_alone(tmp_path, 0.01)
+    fault_jobs.wait_for_round(tmp_path, 11, job)
+    job.send_signal(signal.SIGINT)
+    assert fault_jobs.finish(job) == 128 + signal.SIGINT
+    says = (tmp_path / "output").read_text()
+    assert re.search(r"stopped by SIGINT after step \d+ of 60; checkpoints are in .* give the same command again", says)
+    assert fault_jobs.finish(one_node_alone(tmp_path, 0)) == 0
+    assert fault_jobs.lost_rounds(tmp_path, 0) == 0
+    assert (tmp_path / "notes" / "result-0.pt").exists()
+
+
+def test_a_second_signal_ends_a_training_loop_at_once(tmp_path: Path):
+    job = one_node_alone(tmp_path, 1000)
+    fault_jobs.wait_for_round(tmp_path, 0, job)
+    job.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    job.send_signal(signal.SIGTERM)
+    assert fault_jobs.finish(job) == -signal.SIGTERM
 
 
 def failing(monkeypatch, times: range) -> None:
@@ -89,6 +136,57 @@ def test_divergence_names_the_last_good_checkpoint_and_a_lower_rate_goes_on_from
         dsgt.run(dsgt.DSGT(), problem(N), W, lr=wild, **options)
     found = dsgt.run(dsgt.DSGT(), problem(N), W, lr=LR, resume=True, **options)
     assert all(t.isfinite().all() for t in tensors(found.state).values())
+
+
+def stopped_at(lr: float, network: object = W, **options: object) -> str:
+    with pytest.raises(dsgt.DivergedError) as stopped:
+        dsgt.run(dsgt.DSGT(), problem(N), network, rounds=3000, lr=lr, metrics=MEASURED, every=1, **options)
+    return str(stopped.value)
+
+
+def test_divergence_says_which_lr_is_stable_and_that_lr_is():
+    says = stopped_at(3.0)
+    limit = float(re.search(r"is beyond ([\d.]+), about the limit of DSGT on this network", says)[1])
+    tried = float(re.search(r"try lr <= ([\d.]+)", says)[1])
+    assert tried == pytest.approx(0.8 * limit, rel=0.05)  # both are rounded to two digits
+    assert dsgt.theory.advise(problem(N), W, 100).limit_practice == pytest.approx(tried, rel=0.3)
+    found = dsgt.run(dsgt.DSGT(), problem(N), W, rounds=3000, lr=tried, metrics=MEASURED)
+    assert max(found.column("loss")[1:]) < found.rows[0]["loss"]
+
+
+def test_a_loss_beyond_its_limit_stops_a_run_with_its_round_and_the_worst_node():
+    says = stopped_at(3.0, loss_limit=1e4)
+    assert re.match(
+        r"the loss after round \d is [\d.e+]+, above loss_limit = 10000, and worst at node \d \(lr = 3\)", says
+    )
+
+
+def test_a_loss_that_is_no_number_stops_a_run_though_gradients_are_finite():
+    class Blind(type(problem(N))):
+        def loss(self, x: torch.Tensor) -> torch.Tensor:
+            return super().loss(x) * math.nan
+
+    blind = problem(N)
+    blind.__class__ = Blind
+    with pytest.raises(dsgt.DivergedError, match="the loss after round 0 is nan"):
+        dsgt.run(dsgt.DSGT(), blind, W, rounds=3, lr=0.01)
+
+
+def test_where_no_limit_is_known_the_general_advice_is_given():
+    assert "lr is too large: lower it" in stopped_at(3.0, dsgt.networks.Cycle([W, W]))
+
+
+def test_a_small_lr_that_diverges_is_not_blamed():
+    grown = dsgt.theory.diverged.suggestion(
+        dsgt.DSGT(), dsgt.networks.Dense(W), problem(N), problem(N).start(0), 0, 0.01
+    )
+    assert "lr = 0.01 is within" in grown
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan])
+def test_a_loss_limit_that_is_none_is_refused(limit: float):
+    with pytest.raises(ValueError, match="give the loss above which the run has diverged"):
+        dsgt.run(dsgt.DSGT(), problem(N), W, rounds=3, lr=0.01, loss_limit=limit)
 
 
 def test_a_diverged_state_is_not_saved(tmp_path: Path):

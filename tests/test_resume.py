@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import dsgt
-from cases import CASES, graph
-from dsgt import checkpoint, metrics
+from cases import CASES, F64, graph
+from dsgt import checkpoint, data, metrics, problems
+from dsgt.checkpoint import fingerprint
 from dsgt.networks import Clocked, Cycle, Dense
-from interrupted import EVERY, MEASURED, ROUNDS, equal, go, interrupted, problem
+from interrupted import MEASURED, ROUNDS, equal, go, interrupted, problem
 from launch import HERE, launch
 
 N = 5
@@ -44,17 +45,17 @@ def test_a_changing_network_goes_on_with_the_right_member(tmp_path: Path):
     assert equal(found, expected)
 
 
-def test_a_virtual_clock_goes_on_from_the_time_it_showed(tmp_path: Path):
-    def clocked() -> Clocked:
-        return Clocked(weights("dsgt"), compute=[1.0, 2.0, 3.0, 1.0, 1.0], latency=0.7, bandwidth=100)
-
-    def timed(folder: Path, rounds: int) -> list[float]:
+@pytest.mark.parametrize("name", CASES)
+def test_a_virtual_clock_goes_on_from_the_time_it_showed_and_saving_takes_none(name: str, tmp_path: Path):
+    def times(rounds: int, **options: object) -> list[float]:
+        network = Clocked(weights(name), compute=[1.0, 2.0, 3.0, 1.0, 1.0], latency=0.7, bandwidth=100)
         return dsgt.run(
-            dsgt.DSGT(), problem(N), clocked(), rounds=rounds, lr=0.01, every=1,
-            metrics={"t": metrics.virtual_seconds}, checkpoint_dir=folder, checkpoint_every=EVERY, resume=True,
+            CASES[name].algorithm, problem(N), network, rounds=rounds, lr=0.01, every=1,
+            metrics={"t": metrics.virtual_seconds}, **options,
         ).column("t")  # fmt: skip
 
-    assert timed(tmp_path / "a", 20) == [timed(tmp_path / "b", k) for k in (10, 20)][-1]
+    kept = {"checkpoint_dir": tmp_path, "checkpoint_every": 3, "resume": True}
+    assert times(20) == [times(k, **kept) for k in (7, 10, 20)][-1]
 
 
 def test_a_finished_run_is_returned_without_running_and_can_be_prolonged(tmp_path: Path):
@@ -96,6 +97,52 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(tmp_path: Path, change: 
     given = options.pop("algorithm"), problem(len(options["network"])), options.pop("network")
     with pytest.raises(checkpoint.DifferentError, match=words):
         dsgt.run(*given, rounds=ROUNDS, lr=0.01, checkpoint_dir=tmp_path, resume=True, **options)
+
+
+def other_data(change: str) -> problems.Problem:
+    """The problem of ``interrupted`` with the same shapes and something else in them."""
+    samples, shards = data.synthetic.least_squares([7 + 2 * i for i in range(N)], 5, dtype=F64)
+    x, y = samples.features.clone(), samples.targets.clone()
+    order, sampling = shards.order, data.WithoutReplacement(eta=0.3)
+    if change == "features":
+        x[17, 3] += 1e-9
+    elif change == "targets":
+        y[[4, 9]] = y[[9, 4]]
+    elif change == "shards":
+        order = order.roll(1)
+    elif change == "sampling":
+        sampling = data.WithReplacement(eta=0.3)
+    l2 = 0.1 if change == "l2" else 0.0
+    return problems.LeastSquares(data.Samples(x, y), data.Shards(order, shards.sizes), sampling, l2=l2)
+
+
+@pytest.mark.parametrize("change", ["none", "features", "targets", "shards", "sampling", "l2"])
+def test_other_data_of_the_same_shapes_are_refused_by_name(tmp_path: Path, change: str):
+    go(CASES["dsgt"], weights("dsgt"), N, checkpoint_dir=tmp_path)
+
+    def again() -> None:
+        dsgt.run(
+            dsgt.DSGT(), other_data(change), weights("dsgt"), rounds=ROUNDS, lr=0.01, seed=3, metrics=MEASURED,
+            checkpoint_dir=tmp_path, resume=True,
+        )  # fmt: skip
+
+    if change == "none":
+        return again()
+    with pytest.raises(checkpoint.DifferentError, match=f"was saved with {change} = .*, but here it is "):
+        again()
+
+
+def test_a_print_of_a_tensor_sees_every_number_and_every_order():
+    t = torch.randn(2000, 1000, dtype=torch.float32, generator=torch.Generator().manual_seed(0))
+    print_of = fingerprint.values(t)
+    assert fingerprint.values(t.clone()) == print_of
+    changed = t.clone()
+    changed[1234, 567] = torch.nextafter(changed[1234, 567], torch.tensor(9.0))
+    for other in (changed, t.roll(1, dims=0), t.roll(1, dims=1), t.double(), t.reshape(1000, 2000)):
+        assert fingerprint.values(other) != print_of
+    for dtype in (torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.int64):
+        assert fingerprint.values(torch.ones(3, 2, dtype=dtype)) != fingerprint.values(torch.zeros(3, 2, dtype=dtype))
+    assert fingerprint.values(torch.tensor(1.0)) != fingerprint.values(torch.tensor(2.0))
 
 
 def test_what_cannot_work_is_refused_before_any_work():

@@ -35,14 +35,15 @@ SMALL = 1 << 16
 
 
 class DivergedError(ArithmeticError):
-    """A gradient stopped being a number."""
+    """A run is on its way to infinity: a gradient or a loss is no number any more, or the loss is beyond its limit."""
 
-    def __init__(self, node: int, k: int, lr: float, where: str = "") -> None:
-        super().__init__(
-            f"the gradient of node {node} in round {k} is not finite (lr = {lr:g}): the data holds a NaN, or the run "
-            f"has diverged; lower lr, or use a method or weights with a wider stability limit{where and '; '}{where}"
-        )
+    def __init__(self, node: int, k: int, lr: float, *, what: str = "", hint: str = "", where: str = "") -> None:
         self.node, self.k, self.lr = node, k, lr
+        self.everywhere = bool(what)
+        """Whether every node has seen it: the loss is measured by all, a gradient by one."""
+        self.what = what or f"the gradient of node {node} in round {k} is not finite"
+        hint = hint or "the data holds a NaN, or lr is too large: lower it, or use weights with a wider stability limit"
+        super().__init__(f"{self.what} (lr = {lr:g}); {hint}{where and '; '}{where}")
 
 
 def as_network(network: Network | MatrixLike) -> Network:
@@ -190,6 +191,7 @@ def run(
     checkpoint_dir: str | Path | Folder | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    loss_limit: float = math.inf,
     watch: Callable[[dict[str, float]], None] | None = None,
 ) -> Result[S]:
     """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times).
@@ -198,13 +200,16 @@ def run(
     With ``checkpoint_dir`` the run is saved there every ``checkpoint_every`` rounds (by default ten times), at its end,
     and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
     one, and ends bit for bit as if it had never been interrupted.
-    ``watch`` is given every row as soon as it is measured, to show it or to keep it.
+    A run whose measured loss is above ``loss_limit``, or no finite number, is stopped with ``DivergedError``.
+    ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
     network = as_network(network)
     if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
         raise ValueError(
             f"rounds is {rounds}, every is {every} and restart_every {restart_every}; they count rounds, from 1 on"
         )
+    if not loss_limit > 0:
+        raise ValueError(f"loss_limit is {loss_limit}; give the loss above which the run has diverged, above 0")
     if problem.nodes != network.nodes:
         raise ValueError(
             f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
@@ -222,6 +227,9 @@ def run(
         resume=resume,
     )
     rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
+    if watch is not None:
+        for row in rows:
+            watch(row)
     state: Any = at.state
     first, begun, training, resumed = at.k, (at.k, at.state), at.seconds, time.perf_counter()
     del at
@@ -238,22 +246,35 @@ def run(
                 if measuring:
                     seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
+                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                     if watch is not None:
                         watch(rows[-1])
                 if saving:
                     keeper.save(Progress(k, state, rows, training))
                 resumed = time.perf_counter()
         except DivergedError as error:
-            raise DivergedError(error.node, error.k, error.lr, keeper.where()) from error
+            from dsgt.theory.diverged import suggestion  # the theory stands on the loop, and is rarely needed here
+
+            hint = suggestion(algorithm, network, problem, problem.start(seed) if x0 is None else x0, seed, error.lr)
+            what = error.what if error.everywhere else ""
+            raise DivergedError(error.node, error.k, error.lr, what=what, hint=hint, where=keeper.where()) from error
     state = settle(state)
     return Result(rows, state, network.gather(state.x))
+
+
+def _check_loss(seen: measured.Snapshot, loss: float, limit: float, lr: Callable[[int], float]) -> None:
+    if loss <= limit and math.isfinite(loss):
+        return
+    node = int(seen.node_losses.nan_to_num(nan=math.inf).argmax())
+    what = f"the loss after round {seen.k} is {loss:.3g}" + (f", above loss_limit = {limit:g}" if loss > limit else "")
+    raise DivergedError(node, seen.k, lr(seen.k), what=f"{what}, and worst at node {node}")
 
 
 def _settings(
     algorithm: Algorithm[S], problem: Problem, network: Network, x: Tensor, seed: int
 ) -> dict[str, str | int | float]:
     """What makes a run this one. Not the learning rate and the number of rounds: a run may go on with others."""
-    return {
+    settings: dict[str, str | int | float] = {
         "kind": "run",
         "method": fingerprint.method(algorithm),
         "nodes": network.nodes,
@@ -264,3 +285,6 @@ def _settings(
         "start": fingerprint.start(x),
         "seed": seed,
     }
+    for name, value in problem.identity().items():
+        settings[name] = fingerprint.values(value) if isinstance(value, Tensor) else value
+    return settings

@@ -2,8 +2,9 @@
 
 from dsgt.checkpoint.export import export, models
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, latest, load, save
-from dsgt.checkpoint.keeper import Folder, Stopped
+from dsgt.checkpoint.keeper import Folder
 from dsgt.checkpoint.part import CheckpointError, DamagedError, DifferentError, Part
+from dsgt.checkpoint.signals import Stopped
 from dsgt.checkpoint.training import Training
 
 __all__ = [

@@ -8,9 +8,15 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import scipy.sparse
+import torch
 from torch import Tensor
 
 from dsgt.core import Algorithm, Matrix, S
+
+SAMPLE = 1 << 20
+"""Numbers of a tensor that are looked at one by one."""
+_WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""The bits of real numbers, as whole ones: their sum does not depend on its order."""
 
 
 def method(algorithm: Algorithm[S]) -> str:
@@ -35,3 +41,19 @@ def start(x: Tensor) -> str:
     """The shape, the dtype and the numbers of the models that a run starts from."""
     raw = x.detach().cpu().double().contiguous().numpy().tobytes()
     return f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)} {hashlib.sha256(raw).hexdigest()[:16]}"
+
+
+def values(t: Tensor) -> str:
+    """The shape and dtype of a tensor, a checksum of every row, and a sample of its numbers.
+
+    It costs one pass over the memory. Another number anywhere is found, and rows in another order; only changes within
+    one row that cancel in its checksum and miss the sample (every number up to a million, then evenly spread) are not.
+    """
+    t = t.detach().contiguous()
+    whole = t.view(_WHOLE[t.element_size()]) if t.dtype != torch.bool else t
+    rows = whole.reshape(len(t) if t.ndim else 1, -1).sum(dim=1, dtype=torch.int64)  # wraps around, in any order
+    sample = whole.reshape(-1)[:: max(1, t.numel() // SAMPLE)]
+    found = hashlib.sha256()
+    for part in (rows, sample):
+        found.update(part.cpu().contiguous().numpy().tobytes())
+    return f"{str(t.dtype).removeprefix('torch.')} {tuple(t.shape)} {found.hexdigest()[:16]}"

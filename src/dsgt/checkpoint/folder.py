@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dsgt.checkpoint.part import CheckpointError, DamagedError, DifferentError, Part, read, write
+from dsgt.checkpoint.together import anywhere, everyone, words
 from dsgt.core import Network
 
 _NAME = re.compile(r"round-(\d{9,15})-node-(\d{1,9}|all)-of-(\d{1,9})\.safetensors")
@@ -57,12 +57,12 @@ def save(
         write(path, Part(k, network.node, network.nodes, settings, extra or {}, tensors))
     except OSError as error:
         problem = error
-    failed = [i for i, bad in enumerate(_everyone(network, [problem is not None])[:, 0].tolist()) if bad]
-    if failed:
+    if anywhere(network, problem is not None):
         with suppress(OSError):
             path.unlink(missing_ok=True)
-        reason = str(problem) if problem is not None else f"see node{'s' * (len(failed) > 1)} {str(failed)[1:-1]}"
-        raise SaveError(f"the checkpoint of round {k} could not be written to {folder}: {reason}") from problem
+        node, reason = _first(network, "" if problem is None else str(problem))
+        where = f" at node {node}" if network.node is not None else ""
+        raise SaveError(f"the checkpoint of round {k} could not be written to {folder}{where}: {reason}") from problem
     for old in _mine(folder, network)[keep:]:
         _drop(folder / _name(old, network))
     return path
@@ -80,11 +80,9 @@ def load(folder: str | Path, *, network: Network, settings: Mapping[str, Any]) -
         whole = _whole(folder, network, settings)
     except DifferentError as error:
         refusal = error
-    told = _everyone(network, [refusal is not None, *whole[:_SLOTS], *[-1] * (_SLOTS - len(whole))]).tolist()
-    if refusal is not None:
-        raise refusal
-    if refusing := [i for i, row in enumerate(told) if row[0]]:
-        raise DifferentError(f"node {refusing[0]} found a checkpoint of another run in its folder; see its message")
+    told = everyone(network, [refusal is not None, *whole[:_SLOTS], *[-1] * (_SLOTS - len(whole))]).tolist()
+    if any(row[0] for row in told):
+        raise DifferentError(_first(network, "" if refusal is None else str(refusal))[1]) from refusal
     common = set.intersection(*({int(k) for k in row[1:] if k >= 0} for row in told))
     agreed = max(common, default=-1)
     found = sorted({int(k) for row in told for k in row[1:] if k > agreed})
@@ -98,7 +96,7 @@ def load(folder: str | Path, *, network: Network, settings: Mapping[str, Any]) -
             _drop(folder / _name(k, network))
     for stale in folder.glob(_name(0, network).replace("round-000000000", "round-*") + ".tmp"):
         _drop(stale)
-    _everyone(network, [0])  # nobody goes on while somebody still has a part of a future that may come out differently
+    anywhere(network, False)  # nobody goes on while somebody still has a part of a future that may come out differently
     return read(folder / _name(agreed, network)) if common else None
 
 
@@ -135,11 +133,6 @@ def in_use(folder: str | Path) -> bool:
     return bool(_files(Path(folder)))
 
 
-def anywhere(network: Network, here: bool) -> bool:
-    """Whether something holds at any node. All nodes must ask at once."""
-    return bool(_everyone(network, [here]).any())
-
-
 def _whole(folder: Path, network: Network, settings: Mapping[str, Any]) -> list[int]:
     """The rounds of which this process has its part, whole and of this run, newest first."""
     for path in _files(folder):
@@ -167,7 +160,7 @@ def _whole(folder: Path, network: Network, settings: Mapping[str, Any]) -> list[
 
 
 def _same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    for key in sorted({*there, *here}):
+    for key in [*here, *sorted({*there} - {*here})]:  # what says most comes first
         if there.get(key) != here.get(key):
             raise DifferentError(
                 f"{path} was saved with {key} = {there.get(key)}, but here it is {here.get(key)}; resume with the same "
@@ -204,10 +197,9 @@ def _drop(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _everyone(network: Network, numbers: list[Any]) -> Tensor:
-    """The numbers that every process tells, one row each."""
-    v = torch.tensor([float(x) for x in numbers], dtype=torch.float64)
-    return v[None] if network.node is None else network.gather(v)
+def _first(network: Network, text: str) -> tuple[int, str]:
+    """The first node that has something to say, and what."""
+    return next(((i, said) for i, said in enumerate(words(network, text)) if said), (0, "it did not say why"))
 
 
 def _warn(message: str) -> None:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
 import torch
 
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, anywhere, in_use, load, save
+from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
 from dsgt.checkpoint.part import CheckpointError, DifferentError, under
+from dsgt.checkpoint.signals import Requests
+from dsgt.checkpoint.together import anywhere
 from dsgt.core import Network, S, tensors, with_tensors
-
-LOOK_EVERY = 10
-"""Real nodes can stop only together, and asking costs a small message to all; so they ask every so many rounds."""
 
 Row = dict[str, float]
 
@@ -31,17 +27,6 @@ class Folder:
     path: str | Path
     keep: int = 3
     strict: bool = False
-
-
-class Stopped(SystemExit):
-    """A run was asked to stop, has saved, and can be resumed. The exit code is 128 + the signal, as in a shell."""
-
-    def __init__(self, signal_number: int, message: str) -> None:
-        super().__init__(128 + signal_number)
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
 
 
 @dataclass(frozen=True)
@@ -65,8 +50,7 @@ class Keeper:
         self.last: int | None = None
         """The round of the newest checkpoint."""
         self._settings: Mapping[str, Any] = {}
-        self._asked: int | None = None
-        """The signal that asked this process to stop."""
+        self._requests = Requests(network)
 
     def begin(
         self, blank: S, *, settings: Callable[[], Mapping[str, Any]], columns: Sequence[str], resume: bool
@@ -81,8 +65,8 @@ class Keeper:
         if not resume:
             if anywhere(self.network, in_use(self.folder.path)):
                 raise CheckpointError(
-                    f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or use "
-                    "another folder"
+                    f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or "
+                    "--resume, or use another folder"
                 )
             return beginning
         part = load(self.folder.path, network=self.network, settings=self._settings)
@@ -110,19 +94,15 @@ class Keeper:
         """Whether to save after round k. On real nodes all must ask at once."""
         if self.folder is None or k == self.last:
             return False
-        return (k > 0 and k % self.every == 0) or k == self.rounds or self._asked_to_stop(k)
+        return (k > 0 and k % self.every == 0) or k == self.rounds or self._requests.to_stop(k)
 
     def save(self, progress: Progress[Any]) -> None:
         """Save, unless the state is one to which nobody wants to return; then stop, if that was asked for."""
         diverged = not all(t.isfinite().all() for t in tensors(progress.state).values())
         if not anywhere(self.network, diverged):
             self._write(progress)
-        if self._asked_to_stop(progress.k):
-            number = self._asked or signal.SIGTERM
-            name = signal.Signals(number).name
-            message = f"stopped by {name} after round {progress.k} of {self.rounds}; {self.where()}"
-            print(message, file=sys.stderr, flush=True)
-            raise Stopped(number, message)
+        if self._requests.to_stop(progress.k):
+            raise self._requests.stop(f"round {progress.k} of {self.rounds}", self.where())
 
     def _write(self, progress: Progress[Any]) -> None:
         assert self.folder is not None
@@ -153,31 +133,10 @@ class Keeper:
         if self.last is None:
             return "no checkpoint has been saved"
         return (
-            f"the last good checkpoint is of round {self.last}, in {self.folder.path}; go on from it with resume=True"
+            f"the last good checkpoint is of round {self.last}, in {self.folder.path}; go on from it with resume=True, "
+            "or --resume"
         )
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """SIGINT and SIGTERM ask the run to save and stop; a second one ends it at once."""
-        if self.folder is None or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {n: signal.getsignal(n) or signal.SIG_DFL for n in (signal.SIGINT, signal.SIGTERM)}
-
-        def ask(number: int, _: object) -> None:
-            self._asked = number
-            for n in before:
-                signal.signal(n, signal.SIG_DFL)
-
-        for number in before:
-            signal.signal(number, ask)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _asked_to_stop(self, k: int) -> bool:
-        if self.network.node is None:
-            return self._asked is not None
-        return k % LOOK_EVERY == 0 and anywhere(self.network, self._asked is not None)
+    def listening(self) -> AbstractContextManager[None]:
+        """SIGINT and SIGTERM ask the run to save and stop; without a folder they do what they always do."""
+        return nullcontext() if self.folder is None else self._requests.listening()

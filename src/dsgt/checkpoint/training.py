@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from dsgt.checkpoint import fingerprint
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, load, save
+from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
 from dsgt.checkpoint.part import DifferentError, Part, under
+from dsgt.checkpoint.signals import Requests
 
 if TYPE_CHECKING:  # the optimizer stands on the loop, and the loop on checkpoints
     from dsgt.optim import Optimizer
@@ -24,13 +25,12 @@ class Training:
     """An ordinary training loop with checkpoints. Every node has one, and all call its methods at once.
 
         training = Training("runs/mine", model, optimizer)
-        for step in range(training.resume(), steps):
-            ...
-            if optimizer.round % 100 == 0:
-                training.save()
+        for step in training.steps(10_000, save_every=100):
+            ...  # zero_grad, backward, optimizer.step()
 
-    It keeps the model with its buffers, the optimizer and torch's random numbers. Other random streams, and where a
-    data loader is within its epoch, are the script's own: draw batches by the step's number, or give ``extra``.
+    ``resume`` and ``save`` are its parts, for loops of another shape. It keeps the model with its buffers, the
+    optimizer and torch's random numbers. Other random streams, and where a data loader is within its epoch, are the
+    script's own: draw batches by the step's number, or give ``extra``.
     """
 
     folder: str | Path
@@ -39,6 +39,33 @@ class Training:
     keep: int = 3
     strict: bool = False
     """Whether a checkpoint that cannot be written ends the training; else it warns."""
+
+    def steps(
+        self, until: int, *, save_every: int, extra: Callable[[], Mapping[str, Any]] | None = None
+    ) -> Iterator[int]:
+        """The steps that are left, 0 ... ``until`` - 1 the first time; one ``optimizer.step()`` belongs to each.
+
+        It resumes, saves every so many steps, at the end, and when SIGINT or SIGTERM asks to stop; then it tells how to
+        go on and ends the process. A second signal ends it at once. ``extra`` is asked at every save for what else to
+        keep.
+        """
+        if until < 1 or save_every < 1:
+            raise ValueError(f"until is {until} and save_every {save_every}; they count steps, from 1 on")
+        requests, first = Requests(self.optimizer.network), self.resume()
+        with requests.listening():
+            for step in range(first, until):
+                yield step
+                done = step + 1
+                if self.optimizer.round != done:
+                    raise RuntimeError(
+                        f"after step {step} the optimizer has done {self.optimizer.round} rounds, not {done}; call "
+                        "optimizer.step() once a step, or write the loop with resume() and save()"
+                    )
+                stop = requests.to_stop(done)
+                if stop or done % save_every == 0 or done == until:
+                    self.save(None if extra is None else extra())
+                if stop:
+                    raise requests.stop(f"step {done} of {until}", self._where())
 
     def save(self, extra: Mapping[str, Any] | None = None) -> None:
         """``extra`` is anything that JSON can hold, such as ``scheduler.state_dict()``; ``extra()`` gives it back."""
@@ -83,6 +110,11 @@ class Training:
         """What the newest checkpoint was given as ``extra``; empty where there is none."""
         part = self._load()
         return {} if part is None else dict(part.extra["extra"])
+
+    def _where(self) -> str:
+        if in_use(self.folder):
+            return f"checkpoints are in {self.folder}: give the same command again to go on"
+        return f"no checkpoint could be written to {self.folder}"
 
     def _load(self) -> Part | None:
         return load(self.folder, network=self.optimizer.network, settings=self._settings())

@@ -5,113 +5,61 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
+from dsgt.commands import options
 from dsgt.commands.progress import Board
 from dsgt.commands.tables import costs_table, notes, results_table
 from dsgt.comparison import Comparison, Settings, compare, events, read_settings
 from dsgt.comparison.grid import FINISHED
 
 console = Console()
-EXPERIMENT, TUNING, CLOCK, OUTPUT = "The experiment", "Learning rates and seeds", "The virtual clock", "What is written"
 EPILOG = (
-    "Examples:  dsgt compare dsgt dpsgd d2 sgd  |  dsgt compare dsgt sgp --graph directed_ring --lr 0.1 --seeds 1  |  "
-    "dsgt compare dsgt d2 --data cifar10 --data-dir DIR --model lenet --batch 1024 --partition equal  |  "
-    "dsgt compare --config runs/compare/settings.toml"
+    "Examples:\n\n- `dsgt compare dsgt dpsgd d2 sgd`\n- `dsgt compare dsgt d2 --graph ring --lr 0.1 --seeds 1`\n"
+    "- `dsgt compare dsgt d2 --data cifar10 --data-dir DIR --model lenet --batch 1024 --partition equal`\n"
+    "- `dsgt compare --config runs/compare/settings.toml`"
 )
 
 
-def _names(known: Any) -> Any:
-    """For a shell's completion."""
-    return lambda incomplete: [name for name in known if name.startswith(incomplete)]
-
-
 def compare_command(
-    methods: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"Which methods: {', '.join(ALGORITHMS)}.", autocompletion=_names(ALGORITHMS)),
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="digits (embedded) or cifar10.", rich_help_panel=EXPERIMENT)] = None,
-    model: Annotated[str | None, typer.Option(help="logistic or lenet.", rich_help_panel=EXPERIMENT)] = None,
-    nodes: Annotated[int | None, typer.Option(help="How many nodes.", rich_help_panel=EXPERIMENT)] = None,
-    partition: Annotated[
-        str | None,
-        typer.Option(
-            help="Who holds what: equal, dirichlet:ALPHA (label skew; 0.1 is strong) or labels:COUNT.",
-            rich_help_panel=EXPERIMENT,
-        ),
-    ] = None,
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            help=f"A network file, or one of: {', '.join(topologies.GRAPHS)}.",
-            autocompletion=_names(topologies.GRAPHS),
-            rich_help_panel=EXPERIMENT,
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help=f"One of: {', '.join(topologies.WEIGHTS)}. A method that may not use them gets the nearest it may.",
-            autocompletion=_names(topologies.WEIGHTS),
-            rich_help_panel=EXPERIMENT,
-        ),
-    ] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="How often all samples are looked at.", rich_help_panel=EXPERIMENT)
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Samples a round, all nodes together.", rich_help_panel=EXPERIMENT)
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where CIFAR-10 is; or set DSGT_DATA.", rich_help_panel=EXPERIMENT)
-    ] = None,
-    lr: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="A learning rate to try; may be repeated. Without it, the paper's grid.", rich_help_panel=TUNING
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="Repetitions with other shards and batches.", rich_help_panel=TUNING)
-    ] = None,
-    evaluations: Annotated[
-        int | None, typer.Option(help="How often a run is measured.", rich_help_panel=TUNING)
-    ] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            help="A training loss: how long does each method take to it? Without it, one that all reach.",
-            rich_help_panel=TUNING,
-        ),
-    ] = None,
-    compute: Annotated[
-        float | None, typer.Option(help="Seconds a node needs for one sample's gradient.", rich_help_panel=CLOCK)
-    ] = None,
-    latency: Annotated[float | None, typer.Option(help="Seconds a message travels.", rich_help_panel=CLOCK)] = None,
-    bandwidth: Annotated[
-        float | None, typer.Option(help="Bytes a second over one link.", rich_help_panel=CLOCK)
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with any of these settings; flags win.", rich_help_panel=OUTPUT)
-    ] = None,
+    methods: options.Methods = None,
+    data: options.Data = None,
+    model: options.Model = None,
+    nodes: options.Nodes = None,
+    partition: options.Partition = None,
+    graph: options.Graph = None,
+    weights: options.Weights = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
+    data_dir: options.DataDir = None,
+    lr: options.LearningRates = None,
+    seeds: options.Seeds = None,
+    evaluations: options.Evaluations = None,
+    target: options.Target = None,
+    compute: options.Compute = None,
+    latency: options.Latency = None,
+    bandwidth: options.Bandwidth = None,
+    config: options.Config = None,
     out: Annotated[
-        Path, typer.Option(help="Where settings, rows, figures and the report go.", rich_help_panel=OUTPUT)
+        Path, typer.Option(help="Where settings, rows, figures and the report go.", rich_help_panel=options.OUTPUT)
     ] = Path("runs/compare"),
-    workers: Annotated[int, typer.Option(help="Runs at a time.", min=1, rich_help_panel=OUTPUT)] = 2,
+    workers: Annotated[int, typer.Option(help="Runs at a time.", min=1, rich_help_panel=options.OUTPUT)] = 2,
     resume: Annotated[
         bool,
-        typer.Option(help="Use the runs that --out has already, or do everything again.", rich_help_panel=OUTPUT),
+        typer.Option(help="Use the runs that --out has, or do all again.", rich_help_panel=options.OUTPUT),
     ] = True,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(help="Also save unfinished runs, every so many rounds.", min=1, rich_help_panel=options.OUTPUT),
+    ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard events.", rich_help_panel=options.OUTPUT)
     ] = False,
 ) -> None:
     """Compare methods on the same data, network and budget, each at its best learning rate.
@@ -132,7 +80,13 @@ def compare_command(
             events.check()
         with Board(console) as board:
             found = compare(
-                settings, workers=workers, folder=out, resume=resume, watch=board.running, finished=board.finished
+                settings,
+                workers=workers,
+                folder=out,
+                resume=resume,
+                checkpoint_every=checkpoint_every,
+                watch=board.running,
+                finished=board.finished,
             )
         _show(found)
         page = found.save(out)
@@ -167,6 +121,7 @@ def _plain_errors(out: Path) -> Iterator[None]:
 
 def _show(found: Comparison) -> None:
     console.print(results_table(found))
-    console.print(costs_table(found))
+    if found.target is not None:
+        console.print(costs_table(found))
     for note in notes(found):
         console.print(note, highlight=False)

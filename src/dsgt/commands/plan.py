@@ -12,6 +12,7 @@ from rich.table import Table
 
 from dsgt import data, topologies
 from dsgt.core import Matrix
+from dsgt.data.names import DATA, named_data
 from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.theory.centralized import SMALLEST_BATCH, given_union
@@ -21,7 +22,6 @@ from dsgt.theory.plan import plan as make_plan
 from dsgt.topologies.check import nearest
 
 console = Console()
-DATA = ("digits", "cifar10")
 MODELS = ("logistic", "lenet")
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -73,9 +73,7 @@ def _problem(
 ) -> EmpiricalRisk:
     images = model == "lenet"
     dtype = torch.float32 if images else torch.float64
-    train, test = (
-        data.digits(images=images, dtype=dtype) if name == "digits" else data.cifar10(root, images=images, dtype=dtype)
-    )
+    train, test = named_data(name, images=images, dtype=dtype, root=root)
     if skew is None:
         shards = data.partition.equal(train, nodes, seed=seed)
     else:

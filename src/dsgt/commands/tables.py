@@ -41,9 +41,9 @@ def results_table(found: Comparison) -> Table:
 def costs_table(found: Comparison) -> Table:
     """What it takes each method to reach the target."""
     s = found.settings
-    chosen = "asked for" if s.target is not None else "that all of them reach"
+    chosen = "as asked for" if s.target is not None else "the lowest that all who learn reach"
     table = Table(
-        title=f"To a training loss of {found.target:.3f}, {chosen}" if found.target else "",
+        title=f"To a loss of {found.target:.3f} ({chosen})" if found.target else "",
         box=box.SIMPLE_HEAD,
         caption=f"virtual clock: {s.compute:g} s a sample, {s.latency:g} s latency, {s.bandwidth:g} bytes/s",
     )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from dsgt.checkpoint.journal import Journal
-from dsgt.comparison.job import Job, Row
+from dsgt.comparison.job import Checkpoints, Job, Row
 from dsgt.comparison.result import Comparison
 from dsgt.comparison.settings import Settings
 from dsgt.comparison.work import Watch, results
 
 FINISHED = "finished.jsonl"
 """Where a folder keeps its finished runs."""
+UNFINISHED = "unfinished"
+"""And the checkpoints of the others."""
 
 
 def compare(
@@ -24,6 +27,7 @@ def compare(
     workers: int = 2,
     folder: Path | str | None = None,
     resume: bool = True,
+    checkpoint_every: int | None = None,
     watch: Watch | None = None,
     finished: Callable[[int, int, Job, list[Row]], None] | None = None,
 ) -> Comparison:
@@ -32,9 +36,19 @@ def compare(
     A method's learning rate is the one with the lowest final training loss of the mean model, averaged over the
     seeds. With a ``folder`` every finished run is noted there at once, and unless ``resume=False`` a run that was
     finished there before, with the same settings and the same code, is not done again.
+    With ``checkpoint_every`` the runs that are not finished are saved there too, every so many rounds.
     ``watch`` hears how far each run is; ``finished`` is told how many runs of how many are done, and which with what.
     """
     check(settings)
+    checkpoints = None
+    if checkpoint_every is not None:
+        if folder is None or checkpoint_every < 1:
+            raise ValueError(
+                f"checkpoint_every is {checkpoint_every} and folder {folder}; give a folder and rounds >= 1"
+            )
+        checkpoints = Checkpoints(Path(folder) / UNFINISHED, checkpoint_every)
+        if not resume:
+            shutil.rmtree(checkpoints.folder, ignore_errors=True)
     jobs = [Job(settings, *which) for which in product(settings.methods, settings.lrs, range(settings.seeds))]
     journal = None if folder is None else Journal(Path(folder) / FINISHED, {"kind": "comparison"}, resume=resume)
     rows = {} if journal is None else _known(journal, jobs)
@@ -42,7 +56,7 @@ def compare(
         if finished is not None:
             finished(done, len(jobs), job, found)
     left = [job for job in jobs if job not in rows]
-    for job, found in results(left, workers, watch):
+    for job, found in results(left, workers, watch, checkpoints):
         rows[job] = found
         if journal is not None:
             journal.append({"key": job.key, "rows": found})

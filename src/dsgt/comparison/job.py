@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,6 +36,20 @@ MEASURED: dict[str, metrics.Metric] = {
 }
 """Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
 
+SHOWN = {"cli.py", "commands", "experiments", "report", "theory"}
+"""Parts of the package that no row depends on."""
+
+HOPELESS = 1000.0
+"""Who guesses among ten classes has a mean loss of ln 10 = 2.3; a run that is here has diverged."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Of runs that are not finished: where, and every how many rounds."""
+
+    folder: Path
+    every: int
+
 
 @dataclass(frozen=True)
 class Job:
@@ -59,10 +75,18 @@ class Job:
             "dsgt": f"{__version__} {_code()}",
         }
 
-    def __call__(self, watch: Callable[[int, int, float], None] | None = None) -> list[Row]:
+    @property
+    def name(self) -> str:
+        """Of its checkpoints' folder: other rows, another name."""
+        return hashlib.sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:16]
+
+    def __call__(
+        self, watch: Callable[[int, int, float], None] | None = None, checkpoints: Checkpoints | None = None
+    ) -> list[Row]:
         """The metric rows; a diverged run ends with one that says so, its loss infinite.
 
-        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured.
+        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured. With
+        ``checkpoints`` the run goes on from where an earlier process was stopped.
         """
         torch.set_num_threads(1)
         problem = self.settings.problem(self.seed)
@@ -74,6 +98,7 @@ class Job:
             if watch is not None:
                 watch(row["round"], rounds, row["loss"])
 
+        folder = None if checkpoints is None else checkpoints.folder / self.name
         try:
             run(
                 ALGORITHMS[self.method](),
@@ -85,9 +110,17 @@ class Job:
                 metrics=MEASURED,
                 seed=self.seed,
                 watch=keep,
+                loss_limit=HOPELESS,
+                checkpoint_dir=folder,
+                checkpoint_every=None if checkpoints is None else checkpoints.every,
+                resume=folder is not None,
             )
         except DivergedError as diverged:
+            if rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
+                rows.pop()
             keep({"round": diverged.k, "loss": math.inf, "diverged": True})
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         return rows
 
 
@@ -97,5 +130,7 @@ def _code() -> str:
     digest = hashlib.sha256()
     folder = Path(dsgt.__file__).parent
     for path in sorted(folder.rglob("*.py")):
+        if path.relative_to(folder).parts[0] in SHOWN:
+            continue
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -8,17 +8,19 @@ import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import scipy
 import torch
-from matplotlib.figure import Figure
 
 from dsgt._version import __version__
 from dsgt.comparison.job import Row
 from dsgt.comparison.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 SELECTION = (
     "Every method ran at every learning rate with every seed; the one with the lowest final training loss of the mean "
@@ -62,11 +64,11 @@ class Comparison:
 
     @cached_property
     def target(self) -> float | None:
-        """The loss asked for, or else the lowest that all runs at best learning rates reach."""
+        """The loss asked for, or else the lowest that all methods reach but those that end above their start."""
         if self.settings.target is not None:
             return self.settings.target
-        good = [method for method in self.settings.methods if not self.diverged(method)]
-        return max((max(self.final(m, self.best_lr(m), "loss")) for m in good), default=None)
+        ends = (max((run[-1]["loss"], run[0]["loss"]) for run in self.best(method)) for method in self.settings.methods)
+        return max((end for end, start in ends if end < start), default=None)
 
     def to_target(self, method: str, key: str) -> float:
         """What a method's runs need on average until their loss is first at the target; NaN if one never is."""
@@ -76,6 +78,8 @@ class Comparison:
 
     def table(self) -> pd.DataFrame:
         """One line per method at its best learning rate: means over the seeds, and the spread of the loss."""
+        import pandas as pd  # here, like the figure's matplotlib: worker processes need neither
+
         return pd.DataFrame([self._line(method) for method in self.settings.methods]).set_index("method")
 
     def _line(self, method: str) -> dict[str, Any]:
@@ -109,6 +113,8 @@ class Comparison:
 
     def save(self, folder: Path | str) -> Path:
         """Write settings, rows, table and figures, and the page that shows them; its path."""
+        from dsgt.report import page  # here, because it reads this file, and worker processes need no plotly
+
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "settings.toml").write_text(self.settings.toml())
@@ -119,7 +125,9 @@ class Comparison:
         figure = self.plot()
         figure.savefig(folder / "comparison.pdf")
         figure.savefig(folder / "comparison.png", dpi=150)
-        return folder / "comparison.png"
+        report = folder / "report.html"
+        report.write_text(page(self), encoding="utf-8")
+        return report
 
 
 def versions() -> dict[str, str]:

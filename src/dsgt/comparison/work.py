@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 
-from dsgt.comparison.job import Job, Row
+from dsgt.comparison.job import Checkpoints, Job, Row
 
 PATIENCE = 0.1
 """Seconds between two looks at what the workers say."""
@@ -29,17 +29,19 @@ class News:
 Watch = Callable[[News], None]
 
 
-def results(jobs: Sequence[Job], workers: int, watch: Watch | None) -> Iterator[tuple[Job, list[Row]]]:
+def results(
+    jobs: Sequence[Job], workers: int, watch: Watch | None, checkpoints: Checkpoints | None
+) -> Iterator[tuple[Job, list[Row]]]:
     """Each job with its rows, in the order in which they finish."""
     if workers < 2 or len(jobs) < 2:
         for job in jobs:
-            yield job, job(_teller(job, watch))
+            yield job, job(_teller(job, watch), checkpoints)
         return
     spawn = get_context("spawn")
     queue: SimpleQueue[News] = spawn.SimpleQueue()
     pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare, initargs=(queue,))
     try:
-        running = {pool.submit(_work, job): job for job in jobs}
+        running = {pool.submit(_work, job, checkpoints): job for job in jobs}
         while running:
             done, _ = wait(running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
             while not queue.empty():
@@ -49,9 +51,10 @@ def results(jobs: Sequence[Job], workers: int, watch: Watch | None) -> Iterator[
             for future in done:
                 yield running.pop(future), future.result()
     except BaseException:  # an interrupt must not wait for runs of minutes
-        for process in list(pool._processes.values()):
-            process.terminate()
-        pool.shutdown(wait=True, cancel_futures=True)
+        processes = list(pool._processes.values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
         raise
     pool.shutdown()
 
@@ -66,8 +69,8 @@ def _prepare(queue: SimpleQueue[News]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(job: Job) -> list[Row]:
-    return job(_teller(job, lambda news: _queue.put(news)))
+def _work(job: Job, checkpoints: Checkpoints | None) -> list[Row]:
+    return job(_teller(job, lambda news: _queue.put(news)), checkpoints)
 
 
 def _teller(job: Job, watch: Watch | None) -> Callable[[int, int, float], None] | None:

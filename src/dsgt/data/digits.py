@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 
 from dsgt.data.samples import Samples
 
@@ -15,6 +14,8 @@ def digits(
     """Training and test samples: pixels in [0, 1], as vectors (N, 64) or as images (N, 1, 8, 8)."""
     if not 0 < test < 1:
         raise ValueError(f"test is {test}, but it is the share of samples kept for testing: 0 < test < 1")
+    from sklearn.datasets import load_digits  # here, because it takes a second that most programs need not spend
+
     pixels, labels = load_digits(return_X_y=True)
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(labels)))
     features = torch.from_numpy(pixels)[order].to(dtype) / 16

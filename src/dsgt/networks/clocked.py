@@ -65,6 +65,10 @@ class Clocked(Network):
         """Every node's own time."""
         self.link_free = np.zeros(self.nodes)
         """When every node's link has sent all it was given."""
+        self.heard = np.zeros(self.nodes)
+        """When every node has heard all that was sent to it; later than its clock while messages are on their way."""
+        self._owed = np.zeros(self.nodes)
+        """The messages of a checkpoint: they were on their way, and are waited for after the next gradient."""
         self._edges: dict[int, _Edges] = {}
         self._seconds(0)
 
@@ -92,14 +96,17 @@ class Clocked(Network):
 
     def computed(self, k: int) -> None:
         self.clock += self._seconds(k)
+        np.maximum(self.clock, self._owed, out=self.clock)
 
     def progress(self) -> dict[str, Tensor]:
-        clocks = {"clock": torch.from_numpy(self.clock.copy()), "link_free": torch.from_numpy(self.link_free.copy())}
-        return super().progress() | clocks
+        clocks = {"clock": self.clock, "link_free": self.link_free, "heard": self.heard}
+        return super().progress() | {name: torch.from_numpy(times.copy()) for name, times in clocks.items()}
 
     def restore(self, progress: dict[str, Tensor]) -> None:
         super().restore(progress)
-        self.clock, self.link_free = progress["clock"].numpy().copy(), progress["link_free"].numpy().copy()
+        names = ("clock", "link_free", "heard")
+        self.clock, self.link_free, self.heard = (progress[name].numpy().copy() for name in names)
+        self._owed = self.heard.copy()
 
     def _seconds(self, k: int) -> Seconds:
         given = self._compute(k) if callable(self._compute) else self._compute
@@ -113,10 +120,14 @@ class Clocked(Network):
 
     def send(self, edges: _Edges, size: int) -> Seconds:
         """Every node sends a message of so many bytes now: when does each node have all it will hear?"""
+        arrival = self._arrival(edges, size)
+        np.maximum(self.heard, arrival, out=self.heard)
+        return arrival
+
+    def _arrival(self, edges: _Edges, size: int) -> Seconds:
         if edges.averaging:
             hops = 2 * (self.nodes - 1)
-            arrival = self.clock.max() + hops * (self.latency + size / self.nodes / self.bandwidth)
-            return np.full(self.nodes, arrival)
+            return np.full(self.nodes, self.clock.max() + hops * (self.latency + size / self.nodes / self.bandwidth))
         each = size / self.bandwidth
         departure = np.maximum(self.clock, self.link_free)
         self.link_free = departure + edges.out_degree * each
@@ -173,4 +184,7 @@ class _Flight(Pending):
 
     def wait(self) -> Tensor:
         np.maximum(self.clocked.clock, self.arrival, out=self.clocked.clock)
+        return self.value
+
+    def peek(self) -> Tensor:
         return self.value

@@ -46,7 +46,6 @@ class MPIPeers(Peers):
         self._mpi = MPI
         # A communicator of its own: no other message, of the user's or of another network, can be taken for ours.
         self._comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
-        self._sent = 0
         super().__init__(
             W,
             node=self._comm.Get_rank(),
@@ -55,9 +54,10 @@ class MPIPeers(Peers):
             timeout=timeout,
         )
 
-    def exchange(self, v: Tensor, buffers: Mapping[int, Tensor]) -> tuple[dict[int, Request], dict[int, Request]]:
-        tag = self._sent % _TAGS
-        self._sent += 1
+    def exchange(
+        self, v: Tensor, buffers: Mapping[int, Tensor], number: int
+    ) -> tuple[dict[int, Request], dict[int, Request]]:
+        tag = number % _TAGS
         receiving: dict[int, Request] = {}
         for j, buffer in buffers.items():
             into = self._bytes(buffer)
@@ -77,14 +77,15 @@ class MPIPeers(Peers):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._break()
+            code = error.code if isinstance(error, SystemExit) else 1
+            self._break(code if isinstance(code, int) and code else 1)
         super().__exit__(kind, error, trace)
 
-    def _break(self) -> None:
+    def _break(self, code: int = 1) -> None:
         # MPI_Finalize waits for every rank, also for the dead and the hanging: end the job instead, with an exit code
         # that a scheduler understands.
         if not self._broken:
-            atexit.register(self._mpi.COMM_WORLD.Abort, 1)
+            atexit.register(self._mpi.COMM_WORLD.Abort, code)
         super()._break()
 
     def _all_reduce(self, v: Tensor) -> Request:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,12 @@ from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
 """Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take."""
+
+
+GREETING = 0.1
+"""The share of it that is kept for finding out who is missing from an all-reduce."""
+ROLL_CALL = -1
+"""The number of the messages that do it: those who have not come so far are already waited for under another."""
 
 
 class NeighbourError(RuntimeError):
@@ -41,6 +48,9 @@ class Request(Protocol):
 class Peers(Network, Mix):
     """One node per process; it talks to its neighbours only. A transport says how messages are moved."""
 
+    _device = torch.device("cpu")
+    """Where messages must be that are not the user's."""
+
     def __init__(self, W: MatrixLike, *, node: int, world: int, launcher: str, timeout: float) -> None:
         super().__init__()
         if not timeout > 0:
@@ -61,8 +71,10 @@ class Peers(Network, Mix):
         self._averaging = is_averaging(self.W) and self.nodes > 1
         self._buffers = Buffers()
         self._flights: list[_Flight] = []
-        self._broken = False
+        self._broken = self._agreed = False
+        self._sent = 0
         self._check_agreement()
+        self._agreed = True
 
     @property
     def matrices(self) -> Sequence[Matrix]:
@@ -75,7 +87,7 @@ class Peers(Network, Mix):
         if self._averaging:
             self._count(2 * (self.nodes - 1) / self.nodes, v)
             total = self.scratch(v).copy_(v)
-            return self._launch(_AllReduce(self, total, self._all_reduce(total)))
+            return self._launch(_AllReduce(self, total, self._begin_sum(total)))
         self._count(len(self.tells), v)
         return self._launch(_Exchange(self, v, flow=False))
 
@@ -102,22 +114,44 @@ class Peers(Network, Mix):
             self._flights[0].wait()
 
     @abstractmethod
-    def exchange(self, v: Tensor, buffers: Mapping[int, Tensor]) -> tuple[dict[int, Request], dict[int, Request]]:
+    def exchange(
+        self, v: Tensor, buffers: Mapping[int, Tensor], number: int
+    ) -> tuple[dict[int, Request], dict[int, Request]]:
         """Start sending v to all of ``tells`` and receiving from all of ``hears`` into their buffers: the receiving
-        and the sending requests by neighbour."""
+        and the sending requests by neighbour. Only messages of one number meet, so that none is taken for another."""
 
     @abstractmethod
     def _all_reduce(self, v: Tensor) -> Request:
         """Start replacing v by the sum of all nodes' v."""
 
-    def finish(self, request: Request, neighbour: int | None) -> None:
+    def finish(self, request: Request, neighbour: int) -> None:
         """Wait for a message, or say who did not send it. After that the network is of no use."""
-        try:
+        with self.naming(neighbour):
             request.finish(self.timeout)
+
+    def finish_sum(self, request: Request) -> None:
+        """Wait for an all-reduce. Nobody can tell who is missing in one; so where it fails, the neighbours greet each
+        other in the time that is left, and who does not answer is named."""
+        try:
+            request.finish((1 - GREETING) * self.timeout)
+        except (RuntimeError, TimeoutError):
+            self._greet(GREETING * self.timeout, ROLL_CALL)
+            with self.naming(None):
+                raise
+
+    @contextmanager
+    def naming(self, neighbour: int | None) -> Iterator[None]:
+        """A transport that fails says to whom."""
+        try:
+            yield
         except (RuntimeError, TimeoutError) as error:
             self._break()
             assert self.node is not None
             raise NeighbourError(self.node, neighbour, self.timeout, str(error)) from error
+
+    def next_number(self) -> int:
+        self._sent += 1
+        return self._sent
 
     def landed(self, flight: _Flight) -> None:
         self._flights.remove(flight)
@@ -135,8 +169,22 @@ class Peers(Network, Mix):
         self.traffic.bytes += round(vectors * v.numel() * v.element_size())
 
     def _sum(self, v: Tensor) -> Tensor:
-        self.finish(self._all_reduce(v), None)
+        if self._agreed and not self._averaging:  # whoever hangs already is named here, and not missed in the sum
+            self._greet(self.timeout, self.next_number())
+        self.finish_sum(self._begin_sum(v))
         return v
+
+    def _begin_sum(self, v: Tensor) -> Request:
+        with self.naming(None):
+            return self._all_reduce(v)
+
+    def _greet(self, timeout: float, number: int) -> None:
+        """Exchange an empty message with the neighbours."""
+        hello = torch.zeros(1, device=self._device)
+        receiving, sending = self.exchange(hello, {j: torch.empty_like(hello) for j in self.hears}, number)
+        for j, request in [*receiving.items(), *sending.items()]:
+            with self.naming(j):
+                request.finish(timeout)
 
     def _check_agreement(self) -> None:
         """Different weights at different nodes are a silent error, so compare fingerprints first."""
@@ -173,7 +221,7 @@ class _AllReduce(_Flight):
         self._total, self._request = total, request
 
     def _land(self) -> Tensor:
-        self._peers.finish(self._request, None)
+        self._peers.finish_sum(self._request)
         return self._total.div_(self._peers.nodes)
 
 
@@ -185,7 +233,7 @@ class _Exchange(_Flight):
         self._v: Tensor | None = v.contiguous()
         self._flow = flow
         self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
-        self._receiving, self._sending = peers.exchange(self._v, self._buffers)
+        self._receiving, self._sending = peers.exchange(self._v, self._buffers, peers.next_number())
 
     def _land(self) -> Tensor:
         peers, v = self._peers, self._v

@@ -67,7 +67,7 @@ class TorchPeers(Peers):
             _join(backend, timeout)
         self._blocking = dist.get_backend() != "nccl"
         self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
-        self._channel, self._sent = next(_CHANNELS), 0
+        self._channel = next(_CHANNELS)
         super().__init__(
             W,
             node=dist.get_rank(),
@@ -76,20 +76,24 @@ class TorchPeers(Peers):
             timeout=timeout,
         )
 
-    def exchange(self, v: Tensor, buffers: Mapping[int, Tensor]) -> tuple[dict[int, Request], dict[int, Request]]:
-        # A tag of its own for every mixing: no message can be taken for a later one, whatever the transport's order.
-        tag = self._channel * _TAGS + self._sent % _TAGS
-        self._sent += 1
+    def exchange(
+        self, v: Tensor, buffers: Mapping[int, Tensor], number: int
+    ) -> tuple[dict[int, Request], dict[int, Request]]:
+        tag = self._channel * _TAGS + number % _TAGS
         receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in buffers.items()]
         send = [dist.P2POp(dist.isend, v, i, tag=tag) for i in self.tells]
         if not self._blocking:  # nccl wants all messages of a mixing as one group, and gives one work for it
             works = dist.batch_isend_irecv(receive + send) if receive or send else []
             everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
         else:
-            everything = [_Work(_begun(op.op(op.tensor, op.peer, tag=tag)), True) for op in receive + send]
+            everything = [self._begin(op) for op in receive + send]
         receiving = dict(zip(buffers, everything[: len(receive)], strict=True))
         sending = dict(zip(self.tells, everything[len(receive) :], strict=True))
         return dict(receiving), dict(sending)
+
+    def _begin(self, op: dist.P2POp) -> _Work:
+        with self.naming(op.peer):  # gloo refuses at once where it has lost the connection already
+            return _Work(_begun(op.op(op.tensor, op.peer, tag=op.tag)), True)
 
     def gather(self, v: Tensor) -> Tensor:
         return super().gather(v.to(self._device)).to(v.device)

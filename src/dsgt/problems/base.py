@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from torch import Tensor
@@ -55,6 +55,10 @@ class Problem(ABC):
     def optimum(self) -> Tensor | None:
         """The minimiser (m,), where it is known."""
         return None
+
+    def identity(self) -> Mapping[str, Tensor | str]:
+        """What tells this problem from others of its kind and size, by name: a checkpoint remembers a print of it."""
+        return {}
 
     def accuracy(self, x: Tensor) -> Tensor:
         """The share of the test samples that a model classifies correctly, for each row: (..., m) -> (...)."""

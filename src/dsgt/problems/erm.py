@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Self
 
@@ -118,6 +119,19 @@ class EmpiricalRisk(Problem):
             )
         hits = self._hits(x.reshape(-1, self.dim), self.test)
         return hits.reshape(x.shape[:-1]).to(x.dtype) / len(self.test)
+
+    def identity(self) -> Mapping[str, Tensor | str]:
+        found: dict[str, Tensor | str] = {
+            "features": self.data.features,
+            "targets": self.data.targets,
+            "shards": self.shards.order,
+            "shard sizes": self.shards.sizes,
+            "sampling": str(self.sampling),
+            "l2": str(self.l2),
+        }
+        if self.test is not None:
+            found |= {"test features": self.test.features, "test targets": self.test.targets}
+        return found
 
     def full(self) -> Self:
         """The same problem with exact gradients: every node uses all its samples in every round."""

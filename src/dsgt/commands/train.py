@@ -1,0 +1,219 @@
+"""``dsgt train``: one run of one method; under torchrun or mpiexec every process is a node of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from dsgt.algorithms import ALGORITHMS
+from dsgt.checkpoint import CheckpointError, SaveError, Stopped
+from dsgt.commands import options
+from dsgt.commands.training import Watch, prepare, table, write
+from dsgt.comparison import Job, Settings, read_settings
+from dsgt.comparison.job import MEASURED
+from dsgt.core import Network
+from dsgt.networks import NeighbourError
+from dsgt.networks.launched import KINDS, Launched, launched
+from dsgt.networks.peers import TIMEOUT
+from dsgt.run import DivergedError, run
+from dsgt.topologies.check import nearest
+
+# mpiexec gives every rank a terminal of its own, also where its output goes to a file
+console = Console(force_terminal=False if launched().kind == "mpi" else None)
+TIMELESS = {name: metric for name, metric in MEASURED.items() if name != "virtual_seconds"}
+"""Real nodes have no virtual clock."""
+SILENCE = 4.0
+"""Seconds that a process which has nothing to say waits: when one ends, a launcher ends those that still want to."""
+JOB = "The job"
+EPILOG = (
+    "Examples:\n\n- `dsgt train dsgt --nodes 4` simulates four nodes\n"
+    "- `torchrun --nproc-per-node 4 --no-python dsgt train dsgt` is the same with four processes\n"
+    "- `mpiexec -n 4 dsgt train dsgt --checkpoint-dir runs/mine --resume` can be interrupted and given again"
+)
+
+
+def train_command(
+    method: Annotated[
+        str,
+        typer.Argument(help=f"Which method: {', '.join(ALGORITHMS)}.", autocompletion=options.starting(ALGORITHMS)),
+    ],
+    data: options.Data = None,
+    model: options.Model = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="How many nodes to simulate; under torchrun or mpiexec as many as there are processes. Default: 12.",
+            rich_help_panel=options.EXPERIMENT,
+            show_default=False,
+        ),
+    ] = None,
+    partition: options.Partition = None,
+    graph: options.Graph = None,
+    weights: options.Weights = None,
+    epochs: options.Epochs = None,
+    batch: options.Batch = None,
+    data_dir: options.DataDir = None,
+    lr: Annotated[float, typer.Option(help="The learning rate.", rich_help_panel=options.EXPERIMENT)] = 0.1,
+    seed: Annotated[
+        int, typer.Option(help="Of the shards, the start and the batches.", rich_help_panel=options.EXPERIMENT)
+    ] = 0,
+    evaluations: options.Evaluations = None,
+    config: options.Config = None,
+    checkpoint_dir: Annotated[
+        Path | None, typer.Option(help="Where the run is saved; one folder for all, or one each.", rich_help_panel=JOB)
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Rounds between two checkpoints. Default: a tenth of all.", rich_help_panel=JOB)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the newest checkpoint, if there is one.", rich_help_panel=JOB)
+    ] = False,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of: {', '.join(KINDS)}. Default: as this process was started.",
+            autocompletion=options.starting(KINDS),
+            rich_help_panel=JOB,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that a node waits for a neighbour.", rich_help_panel=JOB)
+    ] = TIMEOUT,
+    loss_limit: Annotated[
+        float, typer.Option(help="A loss above which the run is stopped as diverged.", rich_help_panel=JOB)
+    ] = math.inf,
+    out: Annotated[
+        Path, typer.Option(help="Where settings and metric rows go.", rich_help_panel=options.OUTPUT)
+    ] = Path("runs/train"),
+) -> None:
+    """Train with one method: every process of torchrun or mpiexec is a node, and talks to its neighbours only.
+
+    Every process is given the same flags, holds its own part of the data, and computes what the simulator computes for
+    its node. Without a launcher all nodes are simulated in this process.
+    """
+    given = {
+        "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph, "weights": weights,
+        "epochs": epochs, "batch": batch, "data_dir": data_dir, "evaluations": evaluations,
+    }  # fmt: skip
+    run_options: dict[str, Any] = {
+        "loss_limit": loss_limit, "checkpoint_dir": checkpoint_dir, "checkpoint_every": checkpoint_every,
+        "resume": resume,
+    }  # fmt: skip
+    here = launched()
+    try:
+        _check(backend, timeout, **run_options)
+        here = launched(backend)
+        flags = {key: value for key, value in given.items() if value is not None}
+        job = _job((read_settings(config) if config else {}) | flags, method, lr, seed, here)
+        W, rule = job.settings.weights_for(method)
+        network = here.connect(W, timeout=timeout)
+    except (ValueError, OSError, ImportError) as error:
+        _end(error, 2, said_by=here.rank == 0)
+    try:
+        with network:
+            ended = _train(job, here, network, rule, out, run_options)
+    except (NeighbourError, SaveError, DivergedError) as error:  # each node tells its own
+        _end(error, 1)
+    except KeyboardInterrupt as interrupt:
+        _end("stopped; nothing was saved: give --checkpoint-dir to be able to go on", 130, cause=interrupt)
+    if isinstance(ended, Stopped):
+        raise ended
+    if ended is not None:
+        _end(ended, 1 if isinstance(ended, DivergedError) else 2, said_by=here.rank == 0)
+
+
+def _check(
+    backend: str | None,
+    timeout: float,
+    loss_limit: float,
+    checkpoint_dir: Path | None,
+    checkpoint_every: int | None,
+    resume: bool,
+) -> None:
+    """Flags that are wrong whatever the others are."""
+    if backend is not None and backend not in KINDS:
+        raise ValueError(nearest(backend, KINDS, "backend"))
+    if not timeout > 0:
+        raise ValueError(f"timeout is {timeout:g}; give the seconds to wait for a neighbour, above 0")
+    if not loss_limit > 0:
+        raise ValueError(f"loss-limit is {loss_limit:g}; give the loss above which the run has diverged, above 0")
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise ValueError(f"checkpoint-every is {checkpoint_every}; it counts rounds, from 1 on")
+    if checkpoint_dir is None and (resume or checkpoint_every is not None):
+        raise ValueError("--resume and --checkpoint-every need a folder: give --checkpoint-dir")
+
+
+def _job(given: dict[str, Any], method: str, lr: float, seed: int, here: Launched) -> Job:
+    if here.size is not None:
+        if given.get("nodes", here.size) != here.size:
+            raise ValueError(
+                f"nodes is {given['nodes']}, but this job has {here.size} process{'es' * (here.size != 1)}, and each "
+                f"of them is a node: start {given['nodes']} of them, or leave --nodes out"
+            )
+        given = given | {"nodes": here.size}
+    return Job(Settings.of(given | {"methods": [method], "lrs": [lr]}), method, lr, seed)
+
+
+def _train(
+    job: Job, here: Launched, network: Network, rule: str, out: Path, run_options: dict[str, Any]
+) -> Exception | Stopped | None:
+    """Run it. What ends all nodes at once is returned, so that they leave the network in peace."""
+    first = here.rank == 0
+    try:
+        problem = prepare(job, network, out)
+        rounds = job.settings.rounds(problem)
+        if first:
+            about = f"{job.method}, {rule} weights, lr {job.lr:g}, seed {job.seed}, {rounds} rounds"
+            console.print(f"{_where(here, network.nodes)}: {about}", highlight=False, soft_wrap=True)
+        with Watch(console, rounds, shown=first) as watch:
+            try:
+                run(
+                    ALGORITHMS[job.method](),
+                    problem,
+                    network,
+                    rounds=rounds,
+                    lr=job.lr,
+                    every=max(1, rounds // job.settings.evaluations),
+                    metrics=TIMELESS,
+                    seed=job.seed,
+                    watch=watch,
+                    **run_options,
+                )
+            except DivergedError as error:
+                watch.rows.append({"round": error.k, "loss": math.inf, "diverged": True})
+                raise
+            finally:
+                if first and watch.rows:
+                    write(job, here, out, watch.rows)
+    except SaveError:
+        raise
+    except DivergedError as error:
+        if not error.everywhere and network.node is not None:
+            raise
+        return error
+    except (ValueError, CheckpointError, Stopped) as error:
+        return error
+    if first:
+        console.print(table(job, rule, watch.rows[-1]))
+        console.print(f"The rows are in {out / 'rows.jsonl'}.", highlight=False, soft_wrap=True)
+    return None
+
+
+def _where(here: Launched, nodes: int) -> str:
+    if here.kind == "simulator":
+        return f"Simulating {nodes} nodes in this process (torchrun or mpiexec make real ones of them)"
+    return f"{nodes} nodes, a process each, under {'torchrun' if here.kind == 'torch' else 'mpiexec'}"
+
+
+def _end(error: object, code: int, *, said_by: bool = True, cause: BaseException | None = None) -> NoReturn:
+    if said_by:
+        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    else:
+        time.sleep(SILENCE)
+    raise typer.Exit(code) from cause

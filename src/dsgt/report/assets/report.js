@@ -1,0 +1,222 @@
+"use strict";
+// The figures of the page. Everything that is drawn is in one JSON element; every switch changes `state` and draws anew.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const checked = document.querySelector("input[name=axis]:checked");
+  const state = { axis: checked ? checked.value : "round", log: true, hidden: new Set() };
+  const dashes = ["solid", "dot", "dashdot", "longdash"];
+  const symbols = ["circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon"];
+  const agreed = 1e-6; // Below this part of the largest value nodes agree, and a logarithm shows only rounding.
+  const hues = 6;
+
+  // Plotly reads a few HTML tags in its texts; the names of methods are not to be read as such.
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const names = data.methods.map((m) => plain(m.name));
+  const brief = (i) => plain([...data.methods[i].name].slice(0, 18).join(""));
+  const shown = () => data.methods.map((_, i) => i).filter((i) => !state.hidden.has(i));
+
+  // The colours are those of the style sheet, as they are now: light or dark.
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.hidden = true;
+  function colour(name, alpha = 1) {
+    probe.style.color = `var(--${name})`;
+    const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g);
+    return `rgba(${r}, ${g}, ${b}, ${alpha})`;
+  }
+
+  const own = (i, alpha) => colour(`c-${data.methods[i].colour}`, alpha);
+  const dash = (i) => {
+    const look = data.methods[i].look;
+    return look === "reference" ? "dash" : dashes[Math.floor(look / hues) % dashes.length];
+  };
+  const symbol = (i) => (data.methods[i].look === "reference" ? "x-thin" : symbols[data.methods[i].look % hues]);
+
+  function axis(title, more) {
+    return {
+      title: { text: title, standoff: 8 }, automargin: true, gridcolor: colour("rule"), linecolor: colour("rule"),
+      zeroline: false, tickfont: { color: colour("soft") }, ...more,
+    };
+  }
+
+  function layout(x, y, more) {
+    return {
+      margin: { l: 52, r: 12, t: 10, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 12, color: colour("ink") }, showlegend: false,
+      hoverlabel: { bgcolor: colour("card"), bordercolor: colour("rule"), font: { color: colour("ink") } },
+      // A finger that scrolls the page must not zoom a figure.
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      xaxis: x, yaxis: y, ...more,
+    };
+  }
+
+  function draw(id, traces, where) {
+    const box = document.getElementById(id);
+    const size = { width: box.clientWidth, height: box.clientHeight };
+    Plotly.react(box, traces, { ...where, ...size }, { displayModeBar: false, doubleClick: "reset" });
+  }
+
+  // Round numbers on a logarithmic axis, few enough to be read.
+  function logarithmic(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
+    const span = high - low;
+    const many = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const digits = span > 3 ? [1] : span > 0.6 || span < 0.08 ? [1, 2, 5] : many;
+    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 3 }, (_, k) => Math.floor(low) - 1 + k);
+    const every = Math.ceil(span / 6);
+    const ticks = powers.filter((p) => digits.length > 1 || p % every === 0).flatMap((p) => digits.map((d) => d * 10 ** p));
+    return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
+  }
+
+  function panel({ key, log }) {
+    const logarithm = log && state.log;
+    const curve = (i) => data.curves.lines[i].y[key];
+    const drawn = shown().filter((i) => key !== "consensus" || data.methods[i].look !== "reference");
+    const top = Math.max(...drawn.flatMap((i) => curve(i).mean));
+    const visible = (v) => (v === null || (logarithm && v <= agreed * top) ? null : v);
+    // Lines that coincide are seen both: the upper is the narrower.
+    const width = (i) => 1.8 + Math.min(2, 0.7 * (data.methods.length - 1 - i));
+    const traces = drawn.flatMap((i) => {
+      const x = data.curves.lines[i].x[state.axis];
+      const { mean, low, high } = curve(i);
+      const line = {
+        x, y: mean.map(visible), name: names[i], mode: mean.length > 1 ? "lines" : "markers",
+        line: { color: own(i), width: width(i), dash: dash(i) }, hovertemplate: "%{y:.4~g}",
+      };
+      if (!low) return [line];
+      const at = [...mean.keys()].filter((k) => visible(low[k]) !== null && visible(high[k]) !== null);
+      const back = [...at].reverse();
+      const band = {
+        x: [...at, ...back].map((k) => x[k]), y: [...at.map((k) => high[k]), ...back.map((k) => low[k])],
+        fill: "toself", fillcolor: own(i, 0.16), line: { width: 0 }, mode: "lines", hoverinfo: "skip",
+      };
+      return [band, line];
+    });
+    const share = key.includes("accuracy");
+    const unit = data.curves.axes[state.axis];
+    const values = traces.flatMap((t) => t.y).filter((v) => v > 0);
+    const y = axis("", logarithm ? logarithmic(values) : { rangemode: share ? "normal" : "tozero", tickformat: share ? ".0%" : "" });
+    if (share) traces.forEach((t) => { if (t.hovertemplate) t.hovertemplate = "%{y:.1%}"; });
+    draw(`plot-${key}`, traces, layout(axis(unit, { unifiedhovertitle: { text: `%{x:.4~g} ${unit}` } }), y, { hovermode: "x unified" }));
+  }
+
+  // Of learning rates so near to each other that their numbers would overlap, only the larger is named.
+  function spaced(rates) {
+    const room = document.getElementById("plot-grid").clientWidth - 100;
+    const place = (v) => (room * Math.log(v / rates.at(-1))) / Math.log(rates[0] / rates.at(-1) || 1);
+    return rates.reduce((kept, v) => (kept.length && place(kept.at(-1)) - place(v) < 38 ? kept : [...kept, v]), []);
+  }
+
+  // The loss below, and a strip above it where runs that diverged have their crosses, a row for each method.
+  function grid() {
+    const gone = shown().filter((i) => data.grid[i].diverged.some(Boolean));
+    const share = gone.length ? Math.min(0.4, 0.07 * gone.length + 0.03) : 0;
+    const ticks = spaced([...new Set(data.grid.flatMap((g) => g.lr))].sort((a, b) => b - a));
+    const traces = shown().flatMap((i) => {
+      const g = data.grid[i];
+      const at = [...g.lr.keys()];
+      const cross = at.filter((k) => g.diverged[k]);
+      return [
+        {
+          x: g.lr, y: g.mean, name: names[i], mode: "lines+markers", line: { color: own(i), width: 2, dash: dash(i) },
+          marker: { size: 8, symbol: symbol(i), color: own(i), line: { color: own(i), width: symbol(i) === "x-thin" ? 2 : 0 } },
+          error_y: {
+            visible: g.seeds > 1, type: "data", symmetric: false, color: own(i, 0.6), thickness: 1.5, width: 3,
+            array: g.mean.map((m, k) => (m === null ? 0 : g.high[k] - m)),
+            arrayminus: g.mean.map((m, k) => (m === null ? 0 : m - g.low[k])),
+          },
+          hovertemplate: `${names[i]}, lr %{x}: %{y:.4~g}<extra></extra>`,
+        },
+        g.best === null ? null : {
+          x: [g.lr[g.best]], y: [g.mean[g.best]], mode: "markers", hoverinfo: "skip",
+          marker: { size: 18, symbol: "circle-open", color: own(i), line: { width: 2.5 } },
+        },
+        !cross.length ? null : {
+          x: cross.map((k) => g.lr[k]), y: cross.map(() => names[i]), yaxis: "y2", mode: "markers",
+          marker: { size: 10, symbol: "x", color: own(i) },
+          text: cross.map((k) => `${g.diverged[k]} of ${g.seeds}`),
+          hovertemplate: `${names[i]}, lr %{x}: %{text} seeds diverged<extra></extra>`,
+        },
+      ].filter(Boolean);
+    });
+    const values = shown().flatMap((i) => [...data.grid[i].low, ...data.grid[i].high]).filter((v) => v > 0);
+    const x = axis("learning rate", {
+      type: "log", tickvals: ticks, ticktext: ticks.map(String), anchor: "y", tickangle: 0,
+    });
+    const y = axis("", { ...(state.log ? logarithmic(values) : { rangemode: "tozero" }), domain: [0, 1 - share - (share && 0.04)] });
+    const strip = {
+      yaxis2: axis("", {
+        domain: [1 - share, 1], type: "category", ticktext: gone.map((i) => `${brief(i)} diverged`),
+        tickvals: gone.map((i) => names[i]), range: [-0.6, gone.length - 0.4], fixedrange: true,
+      }),
+    };
+    draw("plot-grid", traces, layout(x, y, { hovermode: "closest", ...(gone.length ? strip : {}) }));
+  }
+
+  function histogram(h, k) {
+    const bars = { type: "bar", x: h.bins, y: h.nodes, marker: { color: colour("accent") }, hovertemplate: "%{x}: %{y} nodes<extra></extra>" };
+    draw(`plot-held-${k}`, [bars], layout(axis(h.title, { type: "category" }), axis("nodes"), { bargap: 0.15 }));
+  }
+
+  function everything() {
+    data.curves.panels.forEach(panel);
+    if (document.getElementById("plot-grid")) grid();
+    data.histograms.forEach(histogram);
+  }
+
+  // Switches
+  all("input[name=axis]").forEach((input) => input.addEventListener("change", () => { state.axis = input.value; everything(); }));
+  document.getElementById("log").addEventListener("change", (event) => { state.log = event.target.checked; everything(); });
+  all("[data-toggle]").forEach((chip) => chip.addEventListener("click", () => {
+    const i = Number(chip.dataset.toggle);
+    if (!state.hidden.delete(i)) state.hidden.add(i);
+    chip.setAttribute("aria-pressed", String(!state.hidden.has(i)));
+    all(`[data-method="${i}"]`).forEach((row) => { row.hidden = state.hidden.has(i); });
+    everything();
+  }));
+  all("input[name=drawing]").forEach((input) => input.addEventListener("change", () => {
+    all("[data-drawing]").forEach((figure) => figure.toggleAttribute("data-off", figure.dataset.drawing !== input.value));
+  }));
+
+  // Light and dark: as the system says, until the button is pressed.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const button = document.getElementById("theme");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  function theme(name) {
+    if (name) root.dataset.theme = name;
+    else delete root.dataset.theme;
+    button.setAttribute("aria-pressed", String(isDark()));
+    everything();
+  }
+  button.addEventListener("click", () => theme(isDark() ? "light" : "dark"));
+  dark.addEventListener("change", () => theme(root.dataset.theme));
+
+  // Paper is white, and narrower than most windows.
+  let before;
+  addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.printing = ""; theme("light"); });
+  addEventListener("afterprint", () => { delete root.dataset.printing; theme(before); });
+
+  let waiting;
+  addEventListener("resize", () => {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(everything);
+  });
+
+  // Copying
+  all("[data-copy]").forEach((copy) => copy.addEventListener("click", async () => {
+    const code = document.getElementById(copy.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      copy.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      copy.textContent = "Selected";
+    }
+    document.getElementById("said").textContent = copy.textContent;
+    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+  }));
+
+  theme(root.dataset.theme);
+  root.dataset.ready = "";
+})();

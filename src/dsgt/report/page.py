@@ -1,0 +1,147 @@
+"""The page: what was found, put into the template."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from plotly.offline import get_plotlyjs
+
+from dsgt.comparison.result import SELECTION, versions
+from dsgt.report.curves import curves, grid
+from dsgt.report.holdings import Holdings, histograms, holdings
+from dsgt.report.network import Network, network
+from dsgt.report.numbers import listed, short
+from dsgt.report.rerun import python
+from dsgt.report.results import costs, notes, table
+from dsgt.report.summary import summarise
+from dsgt.report.verdict import RULE, verdict
+
+if TYPE_CHECKING:
+    from dsgt.comparison import Comparison, Settings
+
+COLOURS = 6
+"""How many the style sheet has; methods beyond that repeat them with another dash."""
+
+
+def page(comparison: Comparison) -> str:
+    """A comparison as one HTML page that can be read without a network."""
+    settings = comparison.settings
+    lines = summarise(comparison)
+    held, no_data = _data(settings)
+    net, no_network = _network(settings, [line.method for line in lines], held.sizes if held else [])
+    looks = _looks([line.centralized for line in lines])
+    methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
+    ran_with = {mixing.method: mixing.rule for mixing in net.mixing} if net else {}
+    drawn = {
+        "methods": methods,
+        "curves": curves(lines),
+        "grid": grid(lines),
+        "histograms": histograms(held) if held and not held.fits else [],
+    }
+    scripts = [get_plotlyjs(), _asset("report.js")]
+    return _template().render(
+        title=f"Comparison of {listed(line.method for line in lines)}",
+        facts=_facts(settings),
+        settings=settings,
+        methods=methods,
+        verdict=verdict(lines, comparison.target),
+        rule=RULE,
+        columns=table(lines),
+        costs=costs(lines, comparison.target),
+        target="" if comparison.target is None else short(comparison.target),
+        selection=SELECTION,
+        notes=notes(lines, settings.weights, ran_with, comparison.target),
+        network=net,
+        no_network=no_network,
+        held=held,
+        no_data=no_data,
+        fields={name: _plainly(v) for name, v in settings.model_dump(mode="json", exclude_none=True).items()},
+        versions=versions(),
+        command=settings.command(),
+        python=python(settings),
+        data=drawn,
+        bands=any(len(line.runs) > 1 for line in lines),
+        any_gone=not all(line.converged for line in lines),
+        any_diverged=any(line.diverged_at for line in lines),
+        style=_asset("style.css"),
+        scripts=scripts,
+        policy=_policy(scripts),
+    )
+
+
+def _facts(settings: Settings) -> list[str]:
+    return [
+        f"{settings.model} on {settings.data}",
+        f"{settings.nodes} nodes",
+        f"{settings.graph} graph",
+        f"{settings.weights} weights",
+        f"{settings.partition} shards",
+        f"{settings.epochs:g} epochs",
+        f"batch {settings.batch}",
+        "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds",
+    ]
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_plainly(item) for item in value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _looks(centralized: list[bool]) -> list[dict[str, Any]]:
+    """Colours in the order of the methods; the centralized reference is the colour of ink, and dashed."""
+    looks: list[dict[str, Any]] = []
+    used = 0
+    for reference in centralized:
+        looks.append(
+            {"colour": "ink", "look": "reference"} if reference else {"colour": str(used % COLOURS), "look": used}
+        )
+        used += not reference
+    return looks
+
+
+def _data(settings: Settings) -> tuple[Holdings | None, str]:
+    """Who holds what, or why that cannot be shown: a data set that has gone must not cost the report."""
+    try:
+        held = holdings(settings)
+    except (OSError, ValueError) as error:
+        return None, f"The data cannot be shown: {error}"
+    return held, "" if held else "This problem is not made of samples."
+
+
+def _network(settings: Settings, methods: list[str], sizes: list[int]) -> tuple[Network | None, str]:
+    try:
+        found = network(settings, methods, sizes)
+    except (OSError, ValueError) as error:
+        return None, f"The network cannot be shown: {error}"
+    if not found.drawings and all(mixing.rule == "all" for mixing in found.mixing):
+        return found, "Every method here averages all nodes with all, so there is no graph to draw."
+    return found, "" if found.drawings else "So many nodes and edges cannot be told apart in a drawing."
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("dsgt.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # An infinite number is no JSON: better an error here than a page that does not open.
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return environment.get_template("page.html")
+
+
+def _asset(name: str) -> str:
+    return files("dsgt.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: list[str]) -> str:
+    """A content security policy: these scripts run and no other, and nothing is fetched."""
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"

@@ -1,0 +1,18 @@
+"""How to do a comparison again in Python; ``Settings.command`` says how in a shell."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsgt.comparison import Settings
+
+
+def python(settings: Settings) -> str:
+    """The script, with every setting that is not by default."""
+    given = {"methods": list(settings.methods)} | settings.changed()
+    lines = [f"    {name}={value!r}," for name, value in given.items()]
+    # The runs happen in processes that import this script, hence the guard.
+    body = ["settings = dsgt.Settings(", *lines, ")", 'dsgt.compare(settings).save("runs/compare")']
+    return 'import dsgt\n\nif __name__ == "__main__":\n' + textwrap.indent("\n".join(body), "    ") + "\n"

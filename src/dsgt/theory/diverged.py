@@ -1,0 +1,71 @@
+"""Why a run may have diverged: its learning rate beside what the method bears on this network and problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dsgt.core import Algorithm, Network
+from dsgt.problems.base import Oracle, Problem
+from dsgt.theory.curvature import power_iteration
+from dsgt.theory.stability import POLYNOMIALS, Window, window
+
+MARGIN = 0.8
+"""Of the limit for equal quadratics, as in ``advise``."""
+LOOKS, STEPS = 3, 8
+"""Rounds looked at, and gradients drawn in each: the cost of a few rounds of the run that failed."""
+SMALL = 1024
+"""Up to this many nodes the eigenvalues of W are computed."""
+
+
+def suggestion(algorithm: Algorithm[Any], network: Network, problem: Problem, x0: Tensor, seed: int, lr: float) -> str:
+    """Where the stability limit lies, if it is known, and which lr to try.
+
+    The curvature is that of a few rounds' batches at ``x0``, where the run started. Nobody is asked: on a real node the
+    others may be gone.
+    """
+    name, bears = type(algorithm).__name__, _window(algorithm, network)
+    if bears is None:
+        return ""
+    L = _curvature(problem.oracle(seed), x0.expand(problem.nodes, -1).contiguous())
+    if not (np.isfinite(L) and L > 0):
+        return ""
+    limit = bears.high / L
+    about = f"stable for lr L < {bears.high:.3g}, and the most curved node has L = {L:.3g} at the start"
+    if lr * L <= bears.low:
+        return (
+            f"on this network {name} is unstable where lr times the curvature is below {bears.low:.3g}: use "
+            "topologies.lift(W, -1/3), or DSGT"
+        )
+    if lr > MARGIN * limit:
+        return (
+            f"lr = {lr:g} is beyond {limit:.2g}, about the limit of {name} on this network ({about}); try lr <= "
+            f"{MARGIN * limit:.2g}"
+        )
+    return (
+        f"lr = {lr:g} is within {limit:.2g}, about the limit of {name} on this network ({about}): the curvature has "
+        "grown since, or the gradients are wrong; try a much smaller lr"
+    )
+
+
+def _window(algorithm: Algorithm[Any], network: Network) -> Window | None:
+    """None where no limit is known: a method of the user's, a changing network, one that only columns of W sum to 1."""
+    matrices = network.matrices
+    if type(algorithm) not in POLYNOMIALS or len(matrices) != 1 or network.nodes > SMALL:
+        return None
+    if any(abs(np.asarray(matrices[0].sum(axis=axis)) - 1).max() > 1e-6 for axis in (0, 1)):
+        return None
+    return window(type(algorithm), matrices[0])
+
+
+def _curvature(oracle: Oracle, x: Tensor) -> float:
+    """The largest of a node's batches, root mean square over the rounds looked at."""
+
+    def of_round(k: int) -> Tensor:
+        return power_iteration(lambda z: oracle(z, k), x, steps=STEPS, seed=k)
+
+    squares = torch.stack([of_round(k).square() for k in range(LOOKS)])
+    return float(squares.mean(dim=0).max().sqrt())

@@ -1,0 +1,102 @@
+"""A comparison in a process of its own: interrupted, killed, out of space; then it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dsgt.cli import app
+
+ARGUMENTS = ["compare", "dsgt", "sgd", "--nodes", "4", "--graph", "ring", "--epochs", "2", "--evaluations", "4"]
+ARGUMENTS += ["--lr", "0.05", "--lr", "0.1", "--seeds", "3"]
+
+
+def here(out: Path) -> bytes:
+    """To the end, in this process; the rows that come out."""
+    done = CliRunner().invoke(app, [*ARGUMENTS, "--workers", "1", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return (out / "rows.jsonl").read_bytes()
+
+
+def start(out: Path, workers: int, prepare: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from dsgt.cli import app; app()",
+            *ARGUMENTS,
+            "--workers",
+            str(workers),
+            "--out",
+            str(out),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=prepare,
+    )
+
+
+def finished(out: Path) -> int:
+    journal = out / "finished.jsonl"
+    return journal.read_text().count("\n") - 1 if journal.is_file() else 0
+
+
+def stop_after(runs: int, out: Path, workers: int, sent: signal.Signals) -> tuple[int, str]:
+    """Its exit code and what it said."""
+    process = start(out, workers)
+    deadline = time.monotonic() + 120
+    while finished(out) < runs:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "the comparison makes no progress"
+        time.sleep(0.005)
+    os.killpg(process.pid, sent)  # as a terminal does: the workers too
+    output = process.communicate(timeout=60)[0]
+    return process.returncode, " ".join(output.split())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return here(tmp_path_factory.mktemp("undisturbed"))
+
+
+def test_interrupted_and_killed_it_ends_with_the_same_bytes(undisturbed: bytes, tmp_path: Path):
+    code, output = stop_after(1, tmp_path, 2, signal.SIGINT)
+    assert code == 130, output
+    assert "give the command again to go on" in output
+    assert "Traceback" not in output
+    code, output = stop_after(finished(tmp_path) + 2, tmp_path, 1, signal.SIGKILL)
+    assert code == -signal.SIGKILL, output
+    assert 3 <= finished(tmp_path) < 12
+    assert here(tmp_path) == undisturbed
+
+
+def test_without_space_it_stops_in_plain_words_and_loses_nothing_finished(undisturbed: bytes, tmp_path: Path):
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+
+    process = start(tmp_path, 1, small_disk)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 2, output
+    assert "File too large" in output
+    assert "Traceback" not in output
+    assert 1 <= finished(tmp_path) < 12
+    with pytest.warns(UserWarning, match="is not whole"):  # the line that did not fit
+        assert here(tmp_path) == undisturbed
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_work(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path / "file" / "out")])
+    assert done.exit_code == 2
+    assert "Not a directory" in done.output

@@ -1,0 +1,319 @@
+"""The report: what it says, that it is one valid file, and that nobody's strings get out of their place."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+import dsgt
+from dsgt import topologies
+from dsgt.comparison import Comparison, Settings
+from dsgt.report import page
+from dsgt.report.curves import curves
+from dsgt.report.numbers import listed, short, with_spread
+from dsgt.report.rerun import python
+from dsgt.report.results import costs, notes, table
+from dsgt.report.summary import summarise
+from dsgt.report.verdict import verdict
+from made import comparison, run
+
+PLOTLY = get_plotlyjs()
+INF = math.inf
+
+
+class Elements(HTMLParser):
+    """Every start tag of a page with its attributes, and the text of the JSON element."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.json = ""
+        self.feed(html.replace(PLOTLY, ""))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, text: str) -> None:
+        if self.tags and self.tags[-1][1].get("type") == "application/json":
+            self.json += text
+
+
+def never(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def shown(html: str) -> dict[str, Any]:
+    return json.loads(Elements(html).json.strip(), parse_constant=never)
+
+
+def said(finals: dict[str, dict[float, list[float]]], **given: Any) -> tuple[str, str]:
+    found = comparison(finals, **given)
+    return verdict(summarise(found), found.target)
+
+
+# The verdict
+
+
+def test_a_difference_beyond_the_ranges_of_the_seeds_is_called_so():
+    first, second = said({"dsgt": {0.1: [0.20, 0.22]}, "dpsgd": {0.1: [0.30, 0.31]}, "sgd": {0.1: [0.20, 0.23]}})
+    assert first == (
+        "dsgt reached the lowest training loss, 0.210 ± 0.010 over 2 seeds, ahead of dpsgd (0.305) by more than the "
+        "spread of the seeds."
+    )
+    assert "centralized SGD reached 0.215 ± 0.015, 0.005 higher and within the spread of the seeds" in second
+
+
+def test_a_difference_within_the_ranges_of_the_seeds_is_no_victory():
+    first, _ = said({"dsgt": {0.1: [0.20, 0.30]}, "d2": {0.1: [0.29, 0.24]}})
+    assert "dsgt reached the lowest training loss" in first
+    assert "level with d2 (0.265) within the spread of the seeds." in first
+    assert "ahead" not in first
+
+
+def test_a_method_that_is_lower_on_the_same_shards_every_time_gets_that_said():
+    first, _ = said({"dsgt": {0.1: [0.20, 0.30]}, "d2": {0.1: [0.21, 0.31]}})
+    assert first.endswith("level with d2 (0.26) within the spread of the seeds, though lower in every seed.")
+
+
+def test_one_seed_allows_no_judgement():
+    first, second = said({"dsgt": {0.1: [0.2]}, "dpsgd": {0.1: [0.9]}, "sgd": {0.1: [0.1]}})
+    assert "with one seed nobody can tell the differences from chance" in first
+    assert "spread" not in first + second
+
+
+def test_what_diverged_is_named():
+    finals = {
+        "dsgt": {0.1: [0.3, 0.3], 5.0: [INF, 0.2]},
+        "d2": {0.1: [0.4, 0.4], 5.0: [INF, INF]},
+        "dpsgd": {0.1: [INF, 0.1], 5.0: [INF, INF]},
+    }
+    first, second = said(finals)
+    assert "dsgt reached the lowest training loss" in first
+    assert "dpsgd diverged at every learning rate that was tried, if not with every seed" in second
+    assert "with a learning rate of 5 dsgt and d2 diverged" in second
+
+
+def test_when_everything_diverged_the_verdict_says_only_that():
+    first, second = said({"dsgt": {1.0: [INF]}, "dpsgd": {1.0: [INF]}})
+    assert first == "dsgt and dpsgd diverged at every learning rate that was tried."
+    assert "smaller learning rates" in second
+
+
+def test_one_method_alone_is_reported_and_not_ranked():
+    first, second = said({"dsgt": {0.1: [0.2, 0.2]}}, without=("node_accuracy_min",))
+    assert first == "dsgt reached a training loss of 0.2 over 2 seeds with a learning rate of 0.1."
+    assert second == "There is no other method to compare with."
+
+
+def test_a_low_loss_with_a_bad_worst_node_is_not_praised():
+    found = comparison({"dpsgd": {0.1: [0.2, 0.2]}, "dsgt": {0.1: [0.3, 0.3]}})
+    for row in found.rows:
+        row["node_accuracy_min"] = 0.4 if row["method"] == "dpsgd" else 0.9
+    assert verdict(summarise(found))[1].startswith(
+        "The test accuracy of its worst node is 40.0 %, below dsgt with 90.0 %"
+    )
+
+
+def test_the_verdict_of_a_page_is_two_sentences():
+    finals = {"dsgt": {0.1: [0.2, 0.22], 5.0: [INF, INF]}, "d2": {0.1: [0.3, 0.3], 5.0: [INF, INF]}}
+    for sentence in said(finals | {"sgd": {0.1: [0.2, 0.2], 5.0: [INF, INF]}}):
+        assert sentence.endswith(".")
+        assert ". " not in sentence
+
+
+# The table
+
+
+def test_the_table_holds_the_means_of_the_last_rows_and_marks_the_best():
+    lines = summarise(comparison({"dsgt": {0.1: [0.2, 0.3]}, "dpsgd": {0.1: [0.5, 0.5]}, "d2": {0.1: [INF, 0.1]}}))
+    columns = {column.heading: column for column in table(lines)}
+    assert columns["training loss"].cells == ["0.250 ± 0.050", "0.5", "diverged"]
+    assert columns["lr"].cells == ["0.1", "0.1", "–"]
+    assert columns["accuracy"].cells[1:] == ["100.0 %", "–"]
+    assert columns["training loss"].best == {0}
+
+
+def test_what_is_not_measured_has_no_column():
+    without = ("accuracy", "node_accuracy_min", "virtual_seconds")
+    found = comparison({"dsgt": {0.1: [0.2]}, "dpsgd": {0.1: [0.5]}}, without=without)
+    assert [c.heading for c in table(summarise(found))] == ["lr", "training loss", "consensus", "MB"]
+    assert [panel["key"] for panel in shown(page(found))["curves"]["panels"]] == ["loss", "consensus"]
+
+
+def test_costs_are_those_of_the_first_row_at_the_target():
+    lines = summarise(comparison({"dsgt": {0.1: [0.3, 0.3]}, "dpsgd": {0.1: [1.3, 1.3]}}))
+    columns = {column.heading: column.cells for column in costs(lines, 1.4)}
+    assert columns["rounds"] == ["20", "40"]  # 2.3 to 0.3 in 40 rounds is 1.3 after 20
+    assert {column.heading: column.cells for column in costs(lines, 1.0)}["epochs"] == ["3", "never"]
+
+
+def test_a_target_no_better_than_the_start_is_not_shown_as_an_achievement():
+    lines = summarise(comparison({"dsgt": {0.1: [0.3]}, "dpsgd": {0.1: [5.0]}}))
+    assert costs(lines, 5.0) == []
+    assert "no better than the start" in notes(lines, "metropolis", {}, 5.0)[-1]
+
+
+def test_other_weights_and_the_edge_of_the_grid_are_noted():
+    lines = summarise(comparison({"dsgt": {0.1: [0.4], 0.2: [0.3]}, "d2": {0.1: [0.3], 0.2: [0.4]}}))
+    found = notes(lines, "fdla", {"dsgt": "fdla", "d2": "metropolis"}, None)
+    assert found[0] == "d2 may not use fdla weights here, so it ran with metropolis ones."
+    assert found[1].endswith("a larger one may be better: dsgt.")
+    assert found[2].endswith("a smaller one may be better: d2.")
+
+
+# The figures
+
+
+def test_a_curve_has_the_mean_and_the_range_of_the_seeds_and_ends_where_one_diverged():
+    lines = summarise(comparison({"dsgt": {0.1: [0.3, 0.5]}, "dpsgd": {0.1: [0.3, INF]}}))
+    whole, cut = curves(lines)["lines"]
+    assert whole["y"]["loss"]["mean"][-1] == pytest.approx(0.4)
+    assert (whole["y"]["loss"]["low"][-1], whole["y"]["loss"]["high"][-1]) == (0.3, 0.5)
+    assert cut["x"]["round"] == [0.0, 10.0, 20.0]
+
+
+def test_numbers_that_are_not_finite_are_null_and_the_json_is_valid():
+    found = comparison({"dsgt": {0.1: [0.3, 0.5], 9.0: [INF, math.nan]}, "d2": {0.1: [INF, INF], 9.0: [INF, INF]}})
+    for row in found.rows[:3]:
+        row["consensus"] = math.nan
+        row["virtual_seconds"] = INF
+    data = shown(page(found))
+    assert data["grid"][0]["mean"] == [0.4, None]
+    assert data["grid"][0]["diverged"] == [0, 2]
+    assert data["grid"][0]["best"] == 0
+    assert data["grid"][1]["best"] is None
+    assert data["curves"]["lines"][0]["y"]["consensus"]["mean"][0] is None
+
+
+def test_only_what_the_figures_use_is_written_with_few_digits():
+    few = {"dsgt": {0.1: [1 / 3]}}
+    many = {"dsgt": {0.1: [1 / 3]} | {0.001 * k: [1 / 7] for k in range(1, 60)}}
+    assert len(page(comparison(many))) - len(page(comparison(few))) < 6000
+    assert shown(page(comparison(few)))["curves"]["lines"][0]["y"]["loss"]["mean"][-1] == 0.33333
+
+
+def test_numbers_are_written_as_people_do():
+    assert [short(v) for v in (0.12345, 12345.6, 1e-9, INF)] == ["0.1235", "12,346", "1e-09", "infinite"]
+    assert with_spread(0.18234, 0.00412) == "0.1823 ± 0.0041"
+    assert with_spread(2e-7, 1e-8) == "2e-07 ± 1e-08"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+# Network and data
+
+
+def test_every_rule_of_weights_is_drawn_and_every_method_has_its_numbers():
+    grid = {0.1: [0.3]}
+    html = page(comparison({"dsgt": grid, "d2": grid, "sgd": grid}, nodes=3, graph="path", weights="fdla"))
+    drawn = [e for e in Elements(html).tags if e[0] == "figure" and "data-drawing" in e[1]]
+    assert len(drawn) == 2  # on a path D² may not use FDLA; centralized SGD has no graph
+    described = topologies.describe(topologies.metropolis(topologies.path(3)))
+    assert f"<td>{described.rho:.4g}</td>" in html
+
+
+def test_a_network_too_large_to_be_drawn_is_described_and_its_data_are_summarised():
+    found = comparison({"dsgt": {0.1: [0.3]}, "sgd": {0.1: [0.3]}}, nodes=1000, partition="equal", batch=1024)
+    html = page(found)
+    assert "cannot be told apart in a drawing" in html
+    assert "1000 nodes, 1000 edges" in html
+    assert [h["title"] for h in shown(html)["histograms"]] == ["samples", "labels"]
+    assert sum(shown(html)["histograms"][0]["nodes"]) == 1000
+    assert len(html) - len(PLOTLY) < 70_000
+
+
+def test_a_network_file_that_has_gone_does_not_cost_the_report(tmp_path):
+    path = tmp_path / "mine.json"
+    topologies.write_network(path, topologies.ring(4))
+    found = comparison({"dsgt": {0.1: [0.3]}}, graph=str(path))
+    path.unlink()
+    html = page(found)
+    assert "The network cannot be shown" in html
+    assert "dsgt reached a training loss" in html
+
+
+def test_a_directed_network_is_drawn_with_arrows():
+    html = page(comparison({"sgp": {0.1: [0.3]}}, graph="directed-ring"))
+    assert "4 directed edges; a node hears 1 other." in html
+    assert 'marker-end="url(#arrow-0)"' in html
+    circles = {(a["cx"], a["cy"]) for tag, a in Elements(html).tags if tag == "circle"}
+    arrows = [a for tag, a in Elements(html).tags if tag == "line" and "marker-end" in a]
+    assert all((a["x1"], a["y1"]) in circles and (a["x2"], a["y2"]) not in circles for a in arrows)  # seen at the rim
+
+
+# Running again
+
+
+def test_the_python_script_compares_with_the_same_settings(monkeypatch):
+    settings = Settings(methods=("dsgt", "sgd"), nodes=5, graph="it's.json", lrs=(0.1, 1 / 3), target=0.25)
+    compared = []
+    monkeypatch.setattr(dsgt, "compare", lambda given: compared.append(given) or comparison({"dsgt": {0.1: [0.3]}}))
+    monkeypatch.setattr(Comparison, "save", lambda found, folder: None)
+    exec(python(settings), {"__name__": "__main__"})
+    assert compared == [settings]
+
+
+def test_the_page_shows_the_command_of_the_settings():
+    found = comparison({"dsgt": {0.1: [0.3]}})
+    assert f">{found.settings.command()}</code>" in page(found)
+
+
+# One file, and nobody gets out
+
+
+def test_the_page_needs_nothing_but_itself():
+    html = page(comparison({"dsgt": {0.1: [0.3]}, "sgd": {0.1: [0.3]}}))
+    assert html.count(PLOTLY) == 1
+    for tag, attributes in Elements(html).tags:
+        assert "src" not in attributes, tag
+        assert (attributes.get("href") or "data:").startswith("data:"), tag
+    rest = html.replace(PLOTLY, "")
+    assert not re.search(r"https?://|@import|url\((?!#)", rest)
+    policy = next(a["content"] for _, a in Elements(html).tags if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert not re.search(r"</script", PLOTLY)
+
+
+HOSTILE = [
+    "</script><script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "\"><svg onload='window.hacked = 1'>",
+    "<!--<script>",
+    "{{ 7 * 7 }}",
+]
+
+
+def hostile(monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    """A comparison whose methods and network file have names that try everything."""
+    for name in HOSTILE:
+        monkeypatch.setitem(dsgt.ALGORITHMS, name, dsgt.DSGT)
+    found = comparison({name: {0.1: [0.3, 0.4], 9.0: [INF, INF]} for name in HOSTILE}, graph=f"{HOSTILE[0]}.json")
+    assert isinstance(found.settings.graph, str)
+    return found
+
+
+def test_strings_stay_where_they_are(monkeypatch):
+    html = page(hostile(monkeypatch)).replace(PLOTLY, "")
+    tags = Elements(html).tags
+    assert [tag for tag, _ in tags].count("script") == 3
+    assert not [tag for tag, _ in tags if tag == "img"]
+    assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+    assert [m["name"] for m in shown(html)["methods"]] == HOSTILE
+    assert "{{ 7 * 7 }}" in html
+    assert ">49<" not in html
+
+
+def test_a_diverged_run_ends_with_a_row_without_numbers():
+    """What the hand-made rows promise about runs that diverge is what the real ones do."""
+    settings = Settings(
+        methods=("dsgt",), nodes=2, graph="path", weights="metropolis", lrs=(1e38,), seeds=1, epochs=4.0
+    )
+    real = dsgt.comparison.Job(settings, "dsgt", 1e38, 0)()
+    made = run("dsgt", 1e38, 0, INF, 0)
+    assert real[-1].keys() == made[-1].keys()
+    assert made[0].keys() <= real[0].keys()
