@@ -154,10 +154,10 @@ def _iterate(
         network.computed(k)
         mix = network.at(k)
         if blocks.pay(mix, algorithm, g):
-            look = partial(check_finite, network=network, k=k, lr=rate)
+            look = partial(check_finite, network=network, k=k, lr=value)
             state = blocks.update(algorithm, state, g, mix, rate, look=look)
         else:
-            check_finite(g, network, k, rate)
+            check_finite(g, network, k, value)
             state = algorithm.update(state, g, mix, rate)
         k += 1
 
