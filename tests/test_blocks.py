@@ -102,32 +102,9 @@ def test_a_method_that_mixes_together_cannot_be_separable(small_blocks: None) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
-@pytest.mark.parametrize("m", [10, 1 << 16], ids=["small", "large"])
-def test_a_rate_multiplies_as_the_number_does_to_the_last_bit(dtype: torch.dtype, m: int) -> None:
-    draw, rate = torch.Generator().manual_seed(0), Rate(0.1, dtype)
-    x, v = (torch.randn(m, dtype=dtype, generator=draw) for _ in range(2))
+def test_a_rate_multiplies_as_the_number_does_to_the_last_bit(dtype: torch.dtype) -> None:
+    v, rate = torch.randn(1000, dtype=dtype, generator=torch.Generator().manual_seed(0)), Rate(0.1, dtype)
     assert rate == 0.1
     assert rate * 3 == 0.1 * 3
-    found, expected = rate * v, 0.1 * v
-    assert isinstance(found, Tensor)
-    assert torch.equal(found, expected)
+    assert torch.equal(rate * v, 0.1 * v)
     assert torch.equal(rate * v.double(), 0.1 * v.double())  # also where it was made for another precision
-    for use in (
-        lambda p: x + p,
-        lambda p: p - x,
-        lambda p: p / 2,
-        lambda p: -p,
-        lambda p: torch.cat([x, p]),
-        lambda p: p.norm(),
-        lambda p: p[3:5],
-        lambda p: x[None] - p,
-        lambda p: torch.sub(x, p, alpha=2),
-        lambda p: p.contiguous().numpy() * 1.0,
-        lambda p: torch.empty_like(x).copy_(p),
-        lambda p: p - p,
-    ):
-        a, b = torch.as_tensor(use(found)), torch.as_tensor(use(expected))
-        assert type(a) is Tensor
-        assert torch.allclose(a, b, rtol=1e-6, atol=1e-6 if dtype == torch.float32 else 1e-15)
-    # x - lr y is one operation, so it is rounded once
-    assert torch.allclose(x - found, x - expected, rtol=0, atol=2 * torch.finfo(dtype).eps)
