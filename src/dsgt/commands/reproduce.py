@@ -1,0 +1,139 @@
+"""``dsgt reproduce``: the paper's figures and claims, measured again."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dsgt.data.cifar10 import locate
+from dsgt.experiments import NAMES, experiment
+from dsgt.experiments.cases import VERSIONS, Finished, machine
+from dsgt.topologies.check import nearest
+
+if TYPE_CHECKING:
+    from dsgt.experiments.lab import AnyExperiment, Plan, Tables
+
+console = Console()
+FINISHED = "finished.jsonl"
+PATIENCE = 10.0
+"""Seconds between two lines where there is no terminal."""
+EPILOG = (
+    "Examples:\n\n- `dsgt reproduce all --quick`\n- `dsgt reproduce example1 independence`\n"
+    "- `dsgt reproduce fig2 --data-dir DIR --seeds 5`"
+)
+
+
+def reproduce(
+    names: Annotated[list[str], typer.Argument(help=f"all, or some of: {', '.join(NAMES)}.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes: smaller, on the embedded digits.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The directory that holds cifar-10-batches-py; else DSGT_DATA says.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where runs, tables and figures go.")] = Path("runs/reproduce"),
+    seeds: Annotated[int | None, typer.Option(help="Repetitions, where there is chance.", min=1)] = None,
+    epochs: Annotated[float | None, typer.Option(help="Length of the training runs.")] = None,
+    workers: Annotated[int, typer.Option(help="Runs at a time.", min=1)] = 2,
+) -> None:
+    """Measure the paper's figures and claims again, and say what was found.
+
+    The full form trains on CIFAR-10 and takes hours; --quick takes minutes and needs no data. Every finished run is
+    kept in --out under all that determines it: a command that was interrupted, given again, goes on where it was.
+    """
+    from dsgt.experiments.lab import Lab  # here, with pandas and matplotlib: the other commands start without them
+
+    with _plain_errors(out):
+        chosen = _chosen(names)
+        plans = {name: _plan(e, quick, seeds, epochs) for name, e in chosen.items()}
+        folder = out / ("quick" if quick else "full")
+        folder.mkdir(parents=True, exist_ok=True)
+        root = locate(data_dir, download=None).parent if any(p.data == "cifar10" for p in plans.values()) else None
+        finished = Finished(out / FINISHED)
+        if quick:
+            console.print("Quick form: small, and on the 8 × 8 digits instead of CIFAR-10.", highlight=False)
+        for name, e in chosen.items():
+            console.print(f"\n[bold]{name}[/]  {escape(e.claim)}", highlight=False)
+            with _progress(name) as told:
+                tables = e.measure(Lab(finished, workers, told, root), plans[name])
+            _write(name, e, plans[name], tables, folder)
+    console.print(f"\nTables and figures are in {escape(str(folder))}.", highlight=False, soft_wrap=True)
+
+
+def _chosen(names: Sequence[str]) -> dict[str, AnyExperiment]:
+    for name in names:
+        if name not in ("all", *NAMES):
+            raise ValueError(nearest(name, ("all", *NAMES), "experiment"))
+    return {name: experiment(name) for name in NAMES if name in names or "all" in names}
+
+
+def _plan(e: AnyExperiment, quick: bool, seeds: int | None, epochs: float | None) -> Plan:
+    if epochs is not None and not (math.isfinite(epochs) and epochs > 0):
+        raise ValueError(f"epochs is {epochs}; expected a finite number above 0")
+    plan: Plan = (e.quick if quick else e.full).adjusted(seeds=seeds, epochs=epochs)
+    return plan
+
+
+def _write(name: str, e: AnyExperiment, plan: Plan, tables: Tables, folder: Path) -> None:
+    from dsgt.experiments import style
+
+    for table, rows in tables.items():
+        rows.to_csv(folder / f"{name}-{table}.csv", index=False)
+    style.save(lambda: e.figure(tables, plan), folder / name)
+    found = e.findings(tables, plan)
+    about = {"plan": asdict(plan), "versions": VERSIONS, "machine": machine(), "findings": found}
+    (folder / f"{name}.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    for line in found:
+        console.print(f"- {escape(line)}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Any]:
+    """A bar on a terminal; elsewhere a line now and then."""
+    if not console.is_terminal:
+        yield _lines(name)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(name, total=None)
+
+        def told(done: int, total: int, last: str) -> None:
+            progress.update(task, completed=done, total=total, description=f"{name}  {escape(last)}")
+
+        yield told
+
+
+def _lines(name: str) -> Callable[[int, int, str], None]:
+    said = time.monotonic()
+
+    def told(done: int, total: int, last: str) -> None:
+        nonlocal said
+        if time.monotonic() - said > PATIENCE:
+            said = time.monotonic()
+            console.print(f"{name}: {done} of {total}, last {last}", highlight=False, markup=False, soft_wrap=True)
+
+    return told
+
+
+@contextmanager
+def _plain_errors(out: Path) -> Iterator[None]:
+    """What a person did wrong, or the machine cannot do, in one sentence; what is finished stays."""
+    try:
+        yield
+    except (ValueError, OSError, RuntimeError) as error:
+        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        if (out / FINISHED).is_file():
+            console.print(f"What is finished is in {escape(str(out))}; give the command again.", highlight=False)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as interrupt:
+        console.print(f"Stopped. What is finished is in {escape(str(out))}: give the command again to go on.")
+        raise typer.Exit(130) from interrupt

@@ -1,0 +1,94 @@
+"""One real node of the speedup experiment, started by torchrun or mpiexec; node 0 prints what was timed as JSON.
+
+Three things are timed, in turns so that a disturbance hits all of them alike:
+- alone: a DSGT round of a node that talks to nobody, all processes at once, which is what the model calls computing;
+- mixings: of one number and of a whole model, which give the latency and the bandwidth of this machine's links;
+- together: a DSGT round of the real network, which the model has to predict.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dsgt.algorithms import DSGT
+from dsgt.core import Network
+from dsgt.experiments.training import classifier, weights
+from dsgt.networks import Dense
+from dsgt.run import iterate
+
+TURNS = 5
+RULE = "lazy-metropolis"
+"""Weights that are no plain average also for two nodes, where that would be an all-reduce instead of messages."""
+MARK = "TIMED "
+
+
+def connect(launcher: str, nodes: int) -> Network:
+    W = weights(RULE, nodes)
+    if launcher == "torchrun":
+        from dsgt.networks import TorchPeers
+
+        return TorchPeers(W)
+    from dsgt.networks import MPIPeers
+
+    return MPIPeers(W)
+
+
+def seconds(states: Iterator[Any], rounds: int) -> list[float]:
+    """How long each of the next rounds takes."""
+    took, before = [], time.perf_counter()
+    for _ in islice(states, rounds):
+        now = time.perf_counter()
+        took.append(now - before)
+        before = now
+    return took
+
+
+def mixings(network: Network, v: Tensor, count: int) -> list[float]:
+    mix, took = network.at(0), []
+    for _ in range(count):
+        began = time.perf_counter()
+        mix(v)
+        took.append(time.perf_counter() - began)
+    return took
+
+
+def main(about: dict[str, Any]) -> None:
+    torch.set_num_threads(1)
+    root = Path(about["data_dir"]) if about["data_dir"] else None
+    problem = classifier(about["data"], about["model"], about["nodes"], "equal", about["batch"], 0, root)
+    rounds = max(2, about["rounds"] // TURNS)
+    timed: dict[str, list[float]] = {"alone": [], "number": [], "model": [], "together": []}
+    with connect(about["launcher"], about["nodes"]) as network, torch.no_grad():
+        i = network.node
+        assert i is not None
+        x, oracle = problem.start(0), problem[i].oracle(0)
+        alone = iterate(DSGT(), lambda x, k: oracle(x[0], k)[None], Dense([[1.0]]), x, 1e-3)
+        together = iterate(DSGT(), oracle, network, x, 1e-3)
+        for states in (alone, together):  # the first rounds load things
+            seconds(states, 3)
+        for _ in range(TURNS):
+            network.mean(torch.zeros(1))  # all begin together
+            timed["alone"] += seconds(alone, rounds)
+            network.mean(torch.zeros(1))
+            if about["nodes"] > 1:
+                mixings(network, torch.zeros(1), 5)
+                timed["number"] += mixings(network, torch.zeros(1), 40)
+                timed["model"] += mixings(network, torch.zeros(problem.dim), 40)
+            network.mean(torch.zeros(1))
+            timed["together"] += seconds(together, rounds)
+        everyone = {name: network.gather(torch.tensor(t, dtype=torch.float64)).tolist() for name, t in timed.items()}
+    if i == 0:
+        print(MARK + json.dumps({"dim": problem.dim} | everyone), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

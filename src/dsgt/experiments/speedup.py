@@ -1,0 +1,179 @@
+"""Speedup in time: the virtual clock from 1 to 96 nodes, and whether it predicts real nodes on this machine."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from dsgt.algorithms import DSGT
+from dsgt.experiments import paper, style
+from dsgt.experiments.cases import Row, machine
+from dsgt.experiments.clock import WIRES
+from dsgt.experiments.lab import Experiment, Lab, Plan, Tables, records
+from dsgt.experiments.launch import launch, launchers
+from dsgt.experiments.node import MARK, RULE
+from dsgt.experiments.paper import Task
+from dsgt.experiments.training import weights
+from dsgt.networks import Clocked
+from dsgt.run import iterate
+
+TOLERANCE = 0.2
+"""How far from the measurement a prediction may be."""
+
+
+@dataclass(frozen=True)
+class Real:
+    """DSGT over real processes on this machine: what was timed, and what the virtual clock makes of its parts."""
+
+    launcher: str
+    nodes: int
+    data: str
+    model: str
+    batch: int
+    rounds: int
+    where: str = field(default_factory=machine)
+    data_dir: Path | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.launcher}, {self.nodes} nodes, {self.model}"
+
+    def __call__(self) -> list[Row]:
+        about = {
+            "launcher": self.launcher, "nodes": self.nodes, "data": self.data, "model": self.model,
+            "batch": self.batch, "rounds": self.rounds, "data_dir": str(self.data_dir or ""),
+        }  # fmt: skip
+        said = launch(self.launcher, self.nodes, "dsgt.experiments.node", json.dumps(about))
+        timed = json.loads(next(line for line in said.splitlines() if line.startswith(MARK))[len(MARK) :])
+        return [row(timed)]
+
+
+def row(timed: dict[str, Any]) -> Row:
+    """Medians, and the prediction from the parts: nothing of ``together`` enters it."""
+    latency, bandwidth = wire(timed)
+    predicted = predict(np.array(timed["alone"]), timed["dim"], latency, bandwidth)
+    measured = statistics.median(np.array(timed["together"]).max(axis=0).tolist())
+    return {
+        "dim": timed["dim"], "compute": statistics.median(np.array(timed["alone"]).flatten().tolist()),
+        "latency": latency, "bandwidth": bandwidth, "predicted": predicted, "measured": measured,
+        "ratio": predicted / measured,
+    }  # fmt: skip
+
+
+def wire(timed: dict[str, Any]) -> tuple[float, float]:
+    """The median time of mixing one number, and the bytes a second that a model's further bytes take."""
+    if not timed["number"][0]:
+        return 0.0, float("inf")
+    small, large = (statistics.median(np.array(timed[name]).flatten().tolist()) for name in ("number", "model"))
+    further = max(large - small, 1e-9)
+    return small, 4 * timed["dim"] / further
+
+
+def predict(alone: np.ndarray[Any, np.dtype[np.float64]], dim: int, latency: float, bandwidth: float) -> float:
+    """The median round on the virtual clock; computing takes what each round alone took on each node."""
+    nodes, rounds = alone.shape
+    network = Clocked(
+        weights(RULE, nodes), compute=lambda k: alone[:, k % rounds], latency=latency, bandwidth=bandwidth
+    )
+    zero = torch.zeros(nodes, dim)
+    states = iterate(DSGT(), lambda x, k: zero, network, torch.zeros(dim), 1.0)
+    clock = [network.seconds for _ in islice(states, rounds + 1)]
+    return statistics.median(np.diff(clock).tolist())
+
+
+@dataclass(frozen=True)
+class Sizes(Plan):
+    models: tuple[str, ...] = ("logistic", "lenet")
+    counts: tuple[int, ...] = (1, 2, 4, 6, 12, 18, 24, 48, 96)
+    batch: int = 1024
+    rounds: int = 60
+    real_nodes: tuple[int, ...] = (1, 2)
+    real_batches: tuple[int, ...] = (1024, 64)
+    """A large batch, where computing dominates, and a small one, where messages count."""
+
+
+FULL = Sizes(data="cifar10")
+QUICK = Sizes(batch=512, rounds=40, real_batches=(512,))
+
+
+def measure(lab: Lab, plan: Sizes) -> Tables:
+    clocks = []
+    for model in plan.models:
+        task = Task(data=plan.data, model=model, methods=("dsgt", "dpsgd", "d2", "sgd"), batch=plan.batch)
+        clocks.append(paper.timed(lab, task, plan.counts))
+    real = [
+        Real(launcher, n, plan.data, model, batch, plan.rounds, data_dir=lab.data_dir)
+        for model in plan.models
+        for batch in plan.real_batches
+        for launcher in launchers()
+        for n in plan.real_nodes
+    ]
+    clock = pd.concat(clocks, ignore_index=True)
+    one = clock[clock["nodes"] == 1].rename(columns={"seconds_per_round": "alone"})
+    clock = clock.merge(one[["model", "method", "network", "alone"]])
+    clock["speedup"] = clock["alone"] / clock["seconds_per_round"]
+    return {"clock": clock.drop(columns="alone"), "real": lab.table(real, alone=True).drop(columns="where")}
+
+
+def figure(tables: Tables, plan: Sizes) -> Figure:
+    picture, panels = style.panels(1, len(plan.models) + 1, height=3.2)
+    clock = tables["clock"]
+    for axes, model, letter in zip(panels, plan.models, "ab", strict=False):
+        axes.plot(plan.counts, plan.counts, color="0.6", ls=":", label="ideal")
+        for wire, mark in zip(WIRES, style.MARKS, strict=False):
+            for method, line in (("dsgt", "-"), ("sgd", "--")):
+                some = clock[(clock["model"] == model) & (clock["method"] == method) & (clock["network"] == wire.name)]
+                label = f"{style.NAMES[method] if method == 'dsgt' else 'all-reduce SGD'}, {wire.name}"
+                axes.plot(some["nodes"], some["speedup"], line, marker=mark, ms=4, color=f"C{WIRES.index(wire)}",
+                          label=label, alpha=1.0 if method == "dsgt" else 0.6)  # fmt: skip
+        axes.set(xlabel="nodes", ylabel="speedup of a round", xscale="log", yscale="log")
+        name = "LeNet" if model == "lenet" else "logistic regression"
+        axes.set_title(f"({letter}) {name}, global batch {plan.batch}")
+        axes.set_ylim(0.3, 1000)
+    panels[0].legend(fontsize=6)
+    real, last = tables["real"], panels[-1]
+    labels = ["{model} {batch}, {launcher} {nodes}".format(**r) for r in records(real)]
+    places = np.arange(len(real))
+    last.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="0.92")
+    last.plot(real["ratio"], places, "o", color=style.COLOURS["dsgt"])
+    last.axvline(1.0, color="0.3", lw=0.8)
+    last.set_yticks(places, labels, fontsize=6)
+    last.set(xlabel="predicted / measured seconds of a round", xlim=(0.3, 1.3))
+    last.set_title("real nodes here: task, global batch, launcher, nodes")
+    picture.suptitle(f"Speedup in time on {plan.where}")
+    return picture
+
+
+def findings(tables: Tables, plan: Sizes) -> list[str]:
+    said = []
+    clock = tables["clock"]
+    for (model, wire), some in clock[clock["method"] == "dsgt"].groupby(["model", "network"], sort=False):
+        values = some.set_index("nodes")["speedup"]
+        said.append(f"{model}, {wire}: speedup of a round " + ", ".join(f"n = {n}: {v:.1f}" for n, v in values.items()))
+    real = tables["real"]
+    said += [
+        f"{r['launcher']}, n = {r['nodes']}, {r['model']}, batch {r['batch']}: predicted "
+        f"{1e3 * r['predicted']:.2f} ms, measured {1e3 * r['measured']:.2f} ms a round, ratio {r['ratio']:.2f}"
+        for r in records(real)
+    ]
+    good = int(((real["ratio"] - 1).abs() <= TOLERANCE).sum())
+    said.append(f"{good} of {len(real)} real runs are predicted within {TOLERANCE:.0%}.")
+    return said
+
+
+EXPERIMENT = Experiment(
+    claim="DSGT has a linear speedup in training time when messages are cheap",
+    full=FULL,
+    quick=QUICK,
+    measure=measure,
+    figure=figure,
+    findings=findings,
+)

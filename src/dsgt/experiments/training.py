@@ -1,0 +1,142 @@
+"""A training run as a case: data, model, method, network, learning rate, seed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from dsgt import metrics, topologies
+from dsgt.algorithms import ALGORITHMS
+from dsgt.core import Algorithm, Matrix, Mix, Needs
+from dsgt.data.names import named_data, named_partition
+from dsgt.data.sampling import WithReplacement
+from dsgt.experiments.cases import Row
+from dsgt.networks import Dense
+from dsgt.problems import Logistic, Model, lenet
+from dsgt.problems.erm import EmpiricalRisk
+from dsgt.run import DivergedError, iterate
+from dsgt.threads import threads
+
+MEASURED: dict[str, metrics.Metric] = {
+    "epochs": metrics.epochs,
+    "loss": metrics.loss,
+    "accuracy": metrics.accuracy,
+    "consensus": metrics.consensus,
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """One run. Everything but the place of the data determines its rows."""
+
+    data: str
+    model: str
+    method: str
+    weights: str
+    nodes: int
+    lr: float
+    seed: int
+    epochs: float
+    batch: int
+    every: float = 1.0
+    """Epochs between two measurements; where it is all epochs, the end alone is measured."""
+    partition: str = "equal"
+    worst: bool = False
+    """Whether the worst node's test accuracy is measured too."""
+    unchecked: bool = False
+    """Whether the method may be given weights that it is not made for."""
+    data_dir: Path | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.method} at lr {self.lr:g}, {self.nodes} nodes, seed {self.seed}"
+
+    def __call__(self) -> list[Row]:
+        """The metric rows; the last has an infinite loss where the run diverged."""
+        problem = classifier(self.data, self.model, self.nodes, self.partition, self.batch, self.seed, self.data_dir)
+        method: Algorithm[Any] = ALGORITHMS[self.method]()
+        if self.unchecked:
+            method = Unchecked(method)
+        measured = MEASURED | ({"worst": metrics.node_accuracy_min} if self.worst else {})
+        rounds = max(1, round(self.epochs / problem.epochs_per_round))
+        every = max(1, round(self.every / problem.epochs_per_round))
+        with threads(1):  # the numbers must not depend on how many cores there are
+            return trajectory(method, problem, weights(self.weights, self.nodes), rounds, every, self, measured)
+
+
+def trajectory(
+    method: Algorithm[Any],
+    problem: EmpiricalRisk,
+    W: Matrix,
+    rounds: int,
+    every: int,
+    settings: Training,
+    measured: dict[str, metrics.Metric],
+) -> list[Row]:
+    """The rows of a run, those before it diverged included."""
+    network, rows = Dense(W), []
+    states = iterate(method, problem.oracle(settings.seed), network, problem.start(settings.seed), settings.lr)
+    k = 0
+    try:
+        with torch.no_grad():
+            for k, state in enumerate(islice(states, rounds + 1)):
+                if k == rounds or (k % every == 0 and every < rounds):
+                    seen = metrics.Snapshot(k, state.x, state, problem, network, 0.0)
+                    rows.append({"round": k} | {name: metric(seen) for name, metric in measured.items()})
+                    if not math.isfinite(rows[-1]["loss"]):
+                        raise DivergedError(0, k, settings.lr)
+    except DivergedError:
+        rows = [row for row in rows if math.isfinite(row["loss"])]
+        rows.append({"round": k, "epochs": k * problem.epochs_per_round, "loss": math.inf})
+    return rows
+
+
+def classifier(
+    name: str, model: str, nodes: int, shared: str, batch: int, seed: int, root: Path | None
+) -> Logistic | Model:
+    """Logistic regression or LeNet on this data set, shared out with this seed; LeNet starts from it too."""
+    train, test = named_data(name, images=model == "lenet", root=root)
+    shards = named_partition(shared, train, nodes, seed=seed)
+    sampling = WithReplacement(batch=batch)
+    if model == "logistic":
+        return Logistic(train, shards, sampling, test=test)
+    channels, size = train.features.shape[1:3]
+    net = lenet(channels=channels, size=size, seed=seed)
+    return Model(net, train, shards, sampling, test=test, strategy="loop")  # one strategy: runs repeat bit for bit
+
+
+def graph(nodes: int) -> nx.Graph[int]:
+    """The paper's: 2 log2 n neighbours on average. One graph for all methods and seeds."""
+    return topologies.random_graph(nodes, seed=0)
+
+
+@lru_cache
+def weights(rule: str, nodes: int) -> Matrix:
+    """Of the paper's graph. "all" averages everyone; "lifted-fdla" is what D² may use of FDLA."""
+    if rule == "all" or nodes == 1:
+        return topologies.averaging(nodes)
+    if rule == "lifted-fdla":
+        return topologies.lift(topologies.fdla(graph(nodes)).W, -1 / 3)
+    return topologies.WEIGHTS[rule](graph(nodes))
+
+
+class Unchecked(Algorithm[Any]):
+    """A method that takes any symmetric weights, to show what happens with those that it is not made for."""
+
+    needs = Needs()
+
+    def __init__(self, method: Algorithm[Any]) -> None:
+        self.method = method
+
+    def init(self, x: Tensor, mix: Mix) -> Any:
+        return self.method.init(x, mix)
+
+    def update(self, s: Any, g: Tensor, mix: Mix, lr: float) -> Any:
+        return self.method.update(s, g, mix, lr)

@@ -1,0 +1,248 @@
+"""The experiments of the paper: every one runs, exact claims are exact, and what is finished is not done again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from dsgt.cli import app
+from dsgt.experiments import (
+    NAMES,
+    batch,
+    cases,
+    d2fdla,
+    example1,
+    example2,
+    experiment,
+    fig2,
+    fig3,
+    fig4,
+    independence,
+    paper,
+    speedup,
+    style,
+)
+from dsgt.experiments.cases import Finished
+from dsgt.experiments.lab import Lab, Plan, Tables
+
+TINY_TASK = {
+    "seeds": 2,
+    "counted_seeds": 1,
+    "epochs": 2.0,
+    "tuning_epochs": 1.0,
+    "lrs": (0.1, 0.3),
+    "counts": (1, 6),
+    "nodes": 6,
+}
+LOGISTIC = replace(fig2.QUICK, **TINY_TASK)
+LENET = replace(fig3.QUICK, **TINY_TASK | {"methods": ("dsgt", "d2"), "epochs": 0.5, "seeds": 1, "lrs": (0.1,)})
+TINY: dict[str, Plan] = {
+    "fig2": LOGISTIC,
+    "fig3": LENET,
+    "fig4": replace(fig4.QUICK, tasks=(LENET, LOGISTIC)),
+    "example1": replace(example1.QUICK, lrs=(0.2, 1.0), rounds=300, margin=0.02, methods=("dsgt", "d2", "gnsd")),
+    "example2": replace(example2.QUICK, seeds=1, rounds=4000),
+    "independence": replace(independence.QUICK, graphs=("ring", "complete"), methods=("dsgt",)),
+    "batch": replace(batch.QUICK, seeds=1, rounds=1000),
+    "speedup": replace(speedup.QUICK, models=("logistic",), counts=(1, 6), rounds=20, real_nodes=(2,)),
+    "skew": replace(LOGISTIC, partition="dirichlet:0.1", worst=True, seeds=1),
+    "d2fdla": replace(d2fdla.QUICK, graphs=3, counts=(6, 24), seeds=1),
+}
+KNOWN: dict[str, Tables] = {}
+LAB = Lab()
+
+
+def tables(name: str) -> Tables:
+    """Measured once for all tests."""
+    if name not in KNOWN:
+        KNOWN[name] = experiment(name).measure(LAB, TINY[name])
+    return KNOWN[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_measures_draws_and_says_something(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(speedup, "launchers", lambda: ["torchrun"])
+    one = experiment(name)
+    found = tables(name)
+    style.save(lambda: one.figure(found, TINY[name]), tmp_path / name)
+    assert all(len(table) for table in found.values())
+    assert all((tmp_path / f"{name}{end}").stat().st_size > 5000 for end in (".png", ".pdf"))
+    assert all(isinstance(line, str) and line for line in one.findings(found, TINY[name]))
+
+
+def test_example_1_changes_at_the_exact_thresholds():
+    table = tables("example1")["thresholds"]
+    at = {(r.method, round(r.threshold, 9)) for r in table.itertuples()}
+    assert {("dsgt", 1.5), ("d2", 0.5), ("d2", 2.0), ("gnsd", 0.125)} == at
+    assert (table["converges"] == table["exact"]).all()
+    factors = tables("example1")["factors"]
+    # a slope over 150 rounds of an oscillating error: a percent
+    assert np.allclose(factors["factor"], factors["exact"], rtol=0.01)
+
+
+def test_example_2_duplicates_leave_dsgt_without_noise_unless_samples_are_drawn_by_bernoulli():
+    table = tables("example2")["curves"]
+    end = table.groupby("name").tail(1).set_index("name")["distance"]
+    methods = {name: case[0] for name, case in example2.CASES.items()}
+    exact = [name for name in methods if methods[name] == "dsgt" and "Bernoulli" not in name]
+    assert len(exact) == 1
+    assert end[exact[0]] < 1e-9
+    assert (end.drop(exact[0]) > 1e-3).all()
+
+
+def test_only_plain_means_of_uneven_nodes_miss_the_optimum():
+    exact = tables("batch")["exact"].groupby("way").tail(1).set_index("way")["gap"]
+    assert exact["proportional batches"] < 1e-5
+    assert exact["equal batches, right weights"] == exact["proportional batches"]
+    assert exact["equal batches, plain means"] > 1e-3
+    full = batch.uneven("equal batches, plain means", exact=True)
+    assert full.shards.sizes.max() > 2 * full.shards.sizes.min()
+
+
+def test_d2_diverges_with_fdla_weights_exactly_where_their_smallest_eigenvalue_is_below_a_third():
+    runs = tables("d2fdla")["curves"].groupby(["nodes", "method", "weights"]).tail(1)
+    far = runs.set_index(["nodes", "method", "weights"])["consensus"].fillna(np.inf) > 1e3
+    assert far[far].index.tolist() == [(24, "d2", "fdla")]
+
+
+def test_a_small_step_does_not_feel_the_network_and_a_large_one_does():
+    table = tables("independence")["rounds"]
+    ring = table[table["graph"] == "ring"].set_index("lr")["ratio"]
+    assert ring[0.02] < 1.05
+    assert ring[0.5] > 1.2
+
+
+def test_the_clock_predicts_a_round_from_its_parts():
+    timed = {"dim": 1000, "alone": [[0.01] * 8] * 2, "number": [[0.001] * 3] * 2, "model": [[0.003] * 3] * 2}
+    timed["together"] = [[0.013] * 8] * 2
+    row = speedup.row(timed)
+    assert row["latency"] == pytest.approx(0.001)
+    assert row["bandwidth"] == pytest.approx(4000 / 0.002)
+    assert row["predicted"] == pytest.approx(0.013)  # computing and one mixing; the other one travels meanwhile
+    assert row["ratio"] == pytest.approx(1.0)
+
+
+def test_speedup_counts_rounds_and_seconds():
+    scaling = pd.DataFrame(
+        [{"nodes": n, "seed": 1, "round": k, "loss": 2.0 - k / 10} for n in (1, 4) for k in range(11)]
+        + [{"nodes": 4, "seed": 2, "round": k, "loss": 2.0 - k / 5} for k in range(6)]
+    )
+    clock = pd.DataFrame(
+        [{"method": "dsgt", "network": "w", "nodes": n, "seconds_per_round": s} for n, s in ((1, 1.0), (4, 0.5))]
+    )
+    table = paper.speedups(scaling, clock).set_index("nodes")
+    assert table["target_loss"].tolist() == [1.0, 1.0]
+    assert table["rounds"].tolist() == [10.0, 7.5]
+    assert table["speedup"][4] == pytest.approx(10.0 / (7.5 * 0.5))
+
+
+def test_a_loss_between_two_measurements_is_interpolated():
+    run = pd.DataFrame({"round": [0, 10, 20], "loss": [3.0, 2.0, 1.0]})
+    assert paper.rounds_to(run, 1.5) == pytest.approx(15.0)
+    assert paper.rounds_to(run, 4.0) == 0.0
+    assert paper.rounds_to(run, 0.5) == np.inf
+
+
+@dataclass(frozen=True)
+class Square:
+    x: int
+    place: str = field(default="here", compare=False)
+
+    def __call__(self) -> list[cases.Row]:
+        if self.x < 0:
+            raise KeyboardInterrupt
+        return [{"square": self.x**2, "third": self.x / 3}]
+
+
+def test_what_determines_a_case_is_its_key_and_nothing_else(monkeypatch: pytest.MonkeyPatch):
+    assert cases.key(Square(2)) == cases.key(Square(2, "elsewhere"))
+    assert cases.key(Square(2)) != cases.key(Square(3))
+    before = cases.key(Square(2))
+    monkeypatch.setitem(cases.VERSIONS, "torch", "another")
+    assert cases.key(Square(2)) != before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interruption_loses_only_what_was_being_worked_on(workers: int, tmp_path: Path):
+    path = tmp_path / "finished.jsonl"
+    training = replace(LOGISTIC, epochs=0.4).training(LAB, "d2", lr=0.1, seed=1, nodes=6, epochs=0.4)
+    told: list[cases.Case] = []
+    with pytest.raises(KeyboardInterrupt):
+        cases.work([training, Square(2), Square(-1)], Finished(path), workers=workers, told=told.append)
+    kept = Finished(path)
+    assert [case for case in (training, Square(2), Square(-1)) if case in kept] == [
+        *filter(told.count, [training, Square(2)])
+    ]
+    again: list[cases.Case] = []
+    cases.work([training, Square(2), Square(4)], kept, told=again.append)
+    assert {*told, *again} == {training, Square(2), Square(4)}
+    assert not {*told} & {*again}
+    # whoever did it, and whether it was read from the file or not: the same numbers to the last bit
+    assert Finished(path)[training] == kept[training] == training()
+    assert Finished(path)[Square(4)] == [{"square": 16, "third": 4 / 3}]
+
+
+SMALL = ["reproduce", "skew", "--quick", "--seeds", "1", "--epochs", "0.4"]
+
+
+def csvs(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*.csv"))}
+
+
+def test_an_interrupted_command_ends_with_the_same_tables_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = CliRunner().invoke
+    straight = run(app, [*SMALL, "--out", str(tmp_path / "a"), "--workers", "1"])
+    assert straight.exit_code == 0, straight.output
+    add, count = Finished.add, 0
+
+    def stopping(self: Finished, case: cases.Case, rows: list[cases.Row]) -> None:
+        nonlocal count
+        add(self, case, rows)
+        count += 1
+        if count in (3, 11):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Finished, "add", stopping)
+    again = [run(app, [*SMALL, "--out", str(tmp_path / "b"), "--workers", "1"]) for _ in range(3)]
+    assert [r.exit_code for r in again] == [130, 130, 0]
+    assert "goes on" in again[0].output or "to go on" in again[0].output
+    assert count == len((tmp_path / "a" / "finished.jsonl").read_text().splitlines()) - 1  # none was done twice
+    assert csvs(tmp_path / "a") == csvs(tmp_path / "b") != {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["figg2", "--quick"], "there is no experiment called 'figg2'; did you mean 'fig2'?"),
+        (["fig2", "--quick", "--epochs", "0"], "epochs is 0.0; expected a finite number above 0"),
+        (["fig2", "--quick", "--epochs", "nan"], "epochs is nan"),
+        (["fig2", "--quick", "--seeds", "0"], "Invalid value for '--seeds'"),
+        (["fig2", "--quick", "--workers", "0"], "Invalid value for '--workers'"),
+        (["fig2"], "where is CIFAR-10?"),
+        (["fig2", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_is_wrong_is_said_before_any_work(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("DSGT_DATA", raising=False)
+    monkeypatch.setattr(cases, "work", None)
+    out = tmp_path / "out"
+    found = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(out)])
+    assert found.exit_code == 2
+    assert message in found.output
+    assert not (out / "finished.jsonl").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error_in_one_sentence(tmp_path: Path):
+    (tmp_path / "out").write_text("mine")
+    found = CliRunner().invoke(app, ["reproduce", "example1", "--quick", "--out", str(tmp_path / "out")])
+    assert found.exit_code == 2
+    assert found.output.startswith("error:")
+    assert (tmp_path / "out").read_text() == "mine"
