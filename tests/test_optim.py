@@ -13,6 +13,7 @@ from torch import nn
 import dsgt
 from cases import CASES, F64
 from dsgt.networks import Dense, TorchPeers
+from dsgt.networks.buffers import Buffers, Reusing
 from dsgt.topologies.weights import metropolis
 
 
@@ -231,3 +232,39 @@ def test_a_state_of_another_method_or_size_is_refused(alone):
         opt.load_state_dict(torch.optim.SGD(model().parameters(), lr=0.1).state_dict())
     with pytest.raises(ValueError, match="give all parameters to the constructor"):
         opt.add_param_group({"params": [torch.zeros(2, requires_grad=True)]})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_memory_that_is_used_again_changes_no_bit(alone, monkeypatch: pytest.MonkeyPatch, name: str):
+    def train() -> tuple[nn.Module, list[dict[str, torch.Tensor]]]:
+        net = model()
+        opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1, weight_decay=0.1)
+        states = []
+        for batch in batches(10):
+            opt.zero_grad()
+            loss_of(net, batch).backward()
+            opt.step()
+            states.append(opt.state_dict()["dsgt"]["tensors"])
+        return net, states
+
+    plain, expected = train()
+    for module in ("networks.buffers", "optim"):
+        monkeypatch.setattr(f"dsgt.{module}.LARGE", 1)
+    reusing, found = train()
+    assert equal(plain, reusing)
+    assert all(torch.equal(a[field], b[field]) for a, b in zip(expected, found, strict=True) for field in a)
+
+
+def test_memory_is_used_again_once_nobody_holds_a_part_of_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    buffers, x, y = Buffers(), torch.randn(10), torch.randn(10)
+    with Reusing(buffers.like):
+        first = x + y
+        kept = (x - y)[3:5]  # a view keeps all of its memory
+        place = first.data_ptr()
+        del first
+        second = x * y
+        assert second.data_ptr() == place
+        assert (2.0 * x).data_ptr() not in (place, kept.data_ptr() - 3 * x.element_size())
+    assert torch.equal(second, x * y)
+    assert torch.equal(kept, (x - y)[3:5])

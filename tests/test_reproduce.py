@@ -118,7 +118,7 @@ def test_a_small_step_does_not_feel_the_network_and_a_large_one_does():
 
 
 def test_the_clock_predicts_a_round_from_its_parts():
-    timed = {"dim": 1000, "alone": [[0.01] * 8] * 2, "number": [[0.001] * 3] * 2, "model": [[0.003] * 3] * 2}
+    timed = {"dim": 1000, "computing": [[0.01] * 8] * 2, "number": [[0.001] * 3] * 2, "model": [[0.003] * 3] * 2}
     timed["together"] = [[0.013] * 8] * 2
     row = speedup.row(timed)
     assert row["latency"] == pytest.approx(0.001)

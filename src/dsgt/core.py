@@ -116,6 +116,10 @@ class Network(ABC):
             return self.traffic.bytes
         return round(float(self.mean(torch.tensor([self.traffic.bytes], dtype=torch.float64))) * self.nodes)
 
+    def scratch(self, v: Tensor) -> Tensor:
+        """Uninitialised memory for a tensor like v: fresh, or where the network knows of some, used before."""
+        return torch.empty_like(v)
+
     def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
         """Called by the loop when every node has computed its gradient of round k."""
 

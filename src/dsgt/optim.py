@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dsgt.core import Algorithm, Network, tensors, with_tensors
+from dsgt.networks.buffers import LARGE, Reusing
 from dsgt.run import as_schedule, check_gradient
 from dsgt.topologies.needs import check
 
@@ -53,6 +55,9 @@ class Optimizer(torch.optim.Optimizer):
         self._params = trained
         self._flat = _flatten(trained)
         self._state: Any = None
+        # a GPU's allocator uses memory again by itself, and for small vectors so does the CPU's
+        on_large = self._flat.is_cpu and self._flat.numel() >= LARGE
+        self._reusing: AbstractContextManager[Any] = Reusing(network.scratch) if on_large else nullcontext()
         self._fresh: set[int] = set()
         for p in trained:
             p.register_hook(_announcer(self, p))
@@ -60,7 +65,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """A new flat gradient of zeros: the one before may live on in the method's state."""
-        self._grad, self._consumed = torch.zeros_like(self._flat), False
+        self._grad, self._consumed = self.network.scratch(self._flat).zero_(), False
         for p, view in self._gradients():
             p.grad = view
         self._fresh.clear()
@@ -82,7 +87,8 @@ class Optimizer(torch.optim.Optimizer):
         check_gradient(g, x, self.network, self.round, lr)
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory
-        self._state = self.algorithm.update(self._state._replace(x=x), g, mix, lr)
+        with self._reusing:
+            self._state = self.algorithm.update(self._state._replace(x=x), g, mix, lr)
         self._flat.copy_(self._state.x)
         if self._flat.dtype == self._state.x.dtype:
             self._state = self._state._replace(x=self._flat)

@@ -1,4 +1,4 @@
-"""A learning rate that torch multiplies by at once."""
+"""A learning rate that is cheap to multiply small tensors by."""
 
 from __future__ import annotations
 

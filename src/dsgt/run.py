@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
@@ -79,8 +80,17 @@ def as_start(x0: Tensor, network: Network) -> Tensor:
 
 
 def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:
+    check_shape(g, x)
+    check_finite(g, network, k, lr)
+
+
+def check_shape(g: Tensor, x: Tensor) -> None:
     if g.shape != x.shape:
         raise ValueError(f"the gradient has shape {tuple(g.shape)}, but the models have shape {tuple(x.shape)}")
+
+
+def check_finite(g: Tensor, network: Network, k: int, lr: float) -> None:
+    """For a gradient, or some columns of it."""
     if not math.isfinite(_total(g)):  # one cheap pass; only a suspicion is looked at closely
         finite = g.isfinite().all(dim=-1)
         if not finite.all():
@@ -140,9 +150,15 @@ def _iterate(
         if (value := lr(k)) != rate or rate is None:
             rate = Rate(value, dtype)
         g = grad(state[0], k)
-        check_gradient(g, state[0], network, k, rate)
+        check_shape(g, state[0])
         network.computed(k)
-        state = blocks.update(algorithm, state, g, network.at(k), rate)
+        mix = network.at(k)
+        if blocks.pay(mix, algorithm, g):
+            look = partial(check_finite, network=network, k=k, lr=value)
+            state = blocks.update(algorithm, state, g, mix, rate, look=look)
+        else:
+            check_finite(g, network, k, value)
+            state = algorithm.update(state, g, mix, rate)
         k += 1
 
 

@@ -1,7 +1,8 @@
 """One real node of the speedup experiment, started by torchrun or mpiexec; node 0 prints what was timed as JSON.
 
 Three things are timed, in turns so that a disturbance hits all of them alike:
-- alone: a DSGT round of a node that talks to nobody, all processes at once, which is what the model calls computing;
+- computing: a DSGT round of a node by itself, all processes at once, while a model is on its way: where every core
+  computes, the thread that carries the message has to be given one of them, which takes time of both;
 - mixings: of one number and of a whole model, which give the latency and the bandwidth of this machine's links;
 - together: a DSGT round of the real network, which the model has to predict.
 """
@@ -52,6 +53,18 @@ def seconds(states: Iterator[Any], rounds: int) -> list[float]:
     return took
 
 
+def computing(alone: Iterator[Any], network: Network, v: Tensor, rounds: int) -> list[float]:
+    """How long a round takes that hears nothing, while v is on its way to the neighbours."""
+    mix, took = network.at(0), []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        flight = mix.start(v)
+        next(alone)
+        flight.wait()
+        took.append(time.perf_counter() - began)
+    return took
+
+
 def mixings(network: Network, v: Tensor, count: int) -> list[float]:
     mix, took = network.at(0), []
     for _ in range(count):
@@ -66,7 +79,7 @@ def main(about: dict[str, Any]) -> None:
     root = Path(about["data_dir"]) if about["data_dir"] else None
     problem = classifier(about["data"], about["model"], about["nodes"], "equal", about["batch"], 0, root)
     rounds = max(2, about["rounds"] // TURNS)
-    timed: dict[str, list[float]] = {"alone": [], "number": [], "model": [], "together": []}
+    timed: dict[str, list[float]] = {"computing": [], "number": [], "model": [], "together": []}
     with connect(about["launcher"], about["nodes"]) as network, torch.no_grad():
         i = network.node
         assert i is not None
@@ -77,7 +90,7 @@ def main(about: dict[str, Any]) -> None:
             seconds(states, 3)
         for _ in range(TURNS):
             network.mean(torch.zeros(1))  # all begin together
-            timed["alone"] += seconds(alone, rounds)
+            timed["computing"] += computing(alone, network, torch.zeros(problem.dim), rounds)
             network.mean(torch.zeros(1))
             if about["nodes"] > 1:
                 mixings(network, torch.zeros(1), 5)

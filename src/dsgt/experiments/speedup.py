@@ -59,10 +59,10 @@ class Real:
 def row(timed: dict[str, Any]) -> Row:
     """Medians, and the prediction from the parts: nothing of ``together`` enters it."""
     latency, bandwidth = wire(timed)
-    predicted = predict(np.array(timed["alone"]), timed["dim"], latency, bandwidth)
+    predicted = predict(np.array(timed["computing"]), timed["dim"], latency, bandwidth)
     measured = statistics.median(np.array(timed["together"]).max(axis=0).tolist())
     return {
-        "dim": timed["dim"], "compute": statistics.median(np.array(timed["alone"]).flatten().tolist()),
+        "dim": timed["dim"], "compute": statistics.median(np.array(timed["computing"]).flatten().tolist()),
         "latency": latency, "bandwidth": bandwidth, "predicted": predicted, "measured": measured,
         "ratio": predicted / measured,
     }  # fmt: skip
@@ -77,11 +77,11 @@ def wire(timed: dict[str, Any]) -> tuple[float, float]:
     return small, 4 * timed["dim"] / further
 
 
-def predict(alone: np.ndarray[Any, np.dtype[np.float64]], dim: int, latency: float, bandwidth: float) -> float:
-    """The median round on the virtual clock; computing takes what each round alone took on each node."""
-    nodes, rounds = alone.shape
+def predict(computing: np.ndarray[Any, np.dtype[np.float64]], dim: int, latency: float, bandwidth: float) -> float:
+    """The median round on the virtual clock."""
+    nodes, rounds = computing.shape
     network = Clocked(
-        weights(RULE, nodes), compute=lambda k: alone[:, k % rounds], latency=latency, bandwidth=bandwidth
+        weights(RULE, nodes), compute=lambda k: computing[:, k % rounds], latency=latency, bandwidth=bandwidth
     )
     zero = torch.zeros(nodes, dim)
     states = iterate(DSGT(), lambda x, k: zero, network, torch.zeros(dim), 1.0)

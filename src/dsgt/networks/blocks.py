@@ -9,97 +9,112 @@ on how many cores there are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 from threading import Lock
+from typing import NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Mix, Pending, S, tensors, with_tensors
+from dsgt.core import Algorithm, Done, Mix, Pending, S, tensors
 from dsgt.networks.buffers import LARGE
 from dsgt.networks.dense import Dense
 from dsgt.threads import threads
 
-BLOCK = 1 << 18
-"""Numbers in a tensor of a block, at most: two or three of them fit into a core's cache."""
+BLOCK = 1 << 19
+"""Numbers in a tensor of a block, at most: the best of several sizes for caches of one or two megabytes a core."""
 NARROWEST = 1024
 """Columns from which on a product is as fast as on the whole."""
 
 
-def update(algorithm: Algorithm[S], s: S, g: Tensor, mix: Mix, lr: float) -> S:
-    """``algorithm.update``, in blocks where that is possible and faster."""
-    if g.numel() < LARGE or not (algorithm.separable and type(mix) is Dense and g.device.type == "cpu"):
-        return algorithm.update(s, g, mix, lr)
-    blocks = _blocks(*g.shape)
-    if len(blocks) == 1:
-        return algorithm.update(s, g, mix, lr)
-    before = tensors(s)
-    whole = _Whole(mix, g)
-
-    def one(block: slice) -> None:
-        part = with_tensors(s, {name: v[:, block] for name, v in before.items()})
-        part = algorithm.update(part, g[:, block], _Columns(whole, block), lr)
-        whole.place(tensors(part), block)
-
-    _on_every_core(one, blocks)
-    return with_tensors(s, whole.fields)
+def pay(mix: Mix, algorithm: Algorithm[S], g: Tensor) -> TypeGuard[Dense]:
+    """Whether a round with this gradient may be cut and is large enough."""
+    return g.numel() >= LARGE and algorithm.separable and type(mix) is Dense and g.is_cpu
 
 
-def _blocks(n: int, m: int) -> list[slice]:
+def update(algorithm: Algorithm[S], s: S, g: Tensor, mix: Dense, lr: float, *, look: Callable[[Tensor], None]) -> S:
+    """``algorithm.update``, block after block. ``look`` is shown all of g before it is used."""
+    widths = _widths(*g.shape)
+    whole = _Whole(mix, _Cut.of(g, widths))
+    before = [_Cut.of(v, widths) for v in tensors(s).values()]
+    pending = [isinstance(f, Pending) for f in s]
+
+    def state(values: Iterable[Tensor]) -> S:
+        return type(s)(*(Done(v) if p else v for v, p in zip(values, pending, strict=True)))  # type: ignore[arg-type]
+
+    def one(block: int) -> None:
+        g = whole.g.parts[block]
+        look(g)
+        after = algorithm.update(state(v.parts[block] for v in before), g, _Columns(whole, block), lr)
+        whole.place([f.wait() if isinstance(f, Pending) else f for f in after], block)
+
+    _on_every_core(one, range(len(widths)))
+    return state(field.whole for field in whole.fields)
+
+
+def _widths(n: int, m: int) -> list[int]:
     """A power of two of them, so that cores get equal shares."""
     count = 1
     while m > count * max(NARROWEST, BLOCK // n):
         count *= 2
-    ends = [m * i // count for i in range(count + 1)]
-    return [slice(a, b) for a, b in pairwise(ends)]
+    return [m * (i + 1) // count - m * i // count for i in range(count)]
+
+
+class _Cut(NamedTuple):
+    """A tensor and the blocks of its columns."""
+
+    whole: Tensor
+    parts: Sequence[Tensor]
+
+    @classmethod
+    def of(cls, v: Tensor, widths: list[int]) -> _Cut:
+        return cls(v, v.split(widths, dim=1))
 
 
 class _Whole:
-    """The tensors that the blocks are parts of."""
+    """The tensors that the blocks of a round are parts of."""
 
-    def __init__(self, dense: Dense, g: Tensor) -> None:
+    def __init__(self, dense: Dense, g: _Cut) -> None:
         self.dense, self.g = dense, g
-        self.mixed: list[Tensor] = []
-        self.fields: dict[str, Tensor] = {}
+        self.mixed: list[_Cut] = []
+        self.fields: list[_Cut] = []
         self._lock = Lock()
 
-    def mixing(self, number: int) -> Tensor:
+    def mixing(self, number: int, block: int) -> Tensor:
         """Where the result of this mixing of the round goes."""
         with self._lock:
             if number == len(self.mixed):
                 self.mixed.append(self._fresh())
-                self.dense.count(self.g)
-            return self.mixed[number]
+                self.dense.count(self.g.whole)
+            return self.mixed[number].parts[block]
 
-    def place(self, part: dict[str, Tensor], block: slice) -> None:
+    def place(self, state: Sequence[Tensor], block: int) -> None:
         """Put a block of the new state where it belongs, unless it is there already."""
-        for name, value in part.items():
-            with self._lock:
-                if name not in self.fields:
-                    self.fields[name] = self._home(value, block)
-                home = self.fields[name][:, block]
-            if home.data_ptr() != value.data_ptr():
-                home.copy_(value)
+        with self._lock:
+            if not self.fields:
+                self.fields = [self._home(value, block) for value in state]
+        for value, home in zip(state, self.fields, strict=True):
+            if value is not home.parts[block]:
+                home.parts[block].copy_(value)
 
-    def _home(self, value: Tensor, block: slice) -> Tensor:
-        for home in (*self.mixed, self.g):
-            if home[:, block].data_ptr() == value.data_ptr():
-                return home
+    def _home(self, value: Tensor, block: int) -> _Cut:
+        """The result of a mixing and the gradient are at home already."""
+        for cut in (*self.mixed, self.g):
+            if value is cut.parts[block]:
+                return cut
         return self._fresh()
 
-    def _fresh(self) -> Tensor:
-        fresh = self.dense.buffers.large(self.g)
-        assert fresh is not None
-        return fresh
+    def _fresh(self) -> _Cut:
+        g = self.g.whole
+        return _Cut.of(self.dense.buffers.like(g), [part.shape[1] for part in self.g.parts])
 
 
 class _Columns(Mix):
     """Mixes some columns, each time into the next of the whole's tensors."""
 
-    def __init__(self, whole: _Whole, block: slice) -> None:
+    def __init__(self, whole: _Whole, block: int) -> None:
         self._whole, self._block, self._number = whole, block, 0
 
     def start(self, v: Tensor) -> Pending:
@@ -112,12 +127,11 @@ class _Columns(Mix):
         raise TypeError("a method that mixes tensors together needs all their columns: do not declare it separable")
 
     def _next(self) -> Tensor:
-        place = self._whole.mixing(self._number)[:, self._block]
         self._number += 1
-        return place
+        return self._whole.mixing(self._number - 1, self._block)
 
 
-def _on_every_core(act: Callable[[slice], None], blocks: list[slice]) -> None:
+def _on_every_core(act: Callable[[int], None], blocks: Sequence[int]) -> None:
     """Every core takes block after block, and works on it alone."""
     cores = min(torch.get_num_threads(), len(blocks))
     left = iter(blocks)

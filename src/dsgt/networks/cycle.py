@@ -42,6 +42,9 @@ class Cycle(Network):
     def mean(self, v: Tensor) -> Tensor:
         return self.members[0].mean(v)
 
+    def scratch(self, v: Tensor) -> Tensor:
+        return self.members[0].scratch(v)
+
     def close(self) -> None:
         for member in self.members:
             member.close()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.networks.buffers import Buffers
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
@@ -68,6 +69,7 @@ class Peers(Network, Mix):
         self.tells = [int(i) for i in np.flatnonzero(column) if i != node]
         """Who hears this node."""
         self._averaging = is_averaging(self.W) and self.nodes > 1
+        self._buffers = Buffers()
         self._flights: list[_Flight] = []
         self._broken = self._agreed = False
         self._sent = 0
@@ -84,7 +86,7 @@ class Peers(Network, Mix):
     def start(self, v: Tensor) -> Pending:
         if self._averaging:
             self._count(2 * (self.nodes - 1) / self.nodes, v)
-            total = v.clone()
+            total = self.scratch(v).copy_(v)
             return self._launch(_AllReduce(self, total, self._begin_sum(total)))
         self._count(len(self.tells), v)
         return self._launch(_Exchange(self, v, flow=False))
@@ -102,6 +104,9 @@ class Peers(Network, Mix):
     def mean(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
         return self._sum(v.clone()).div_(self.nodes)
+
+    def scratch(self, v: Tensor) -> Tensor:
+        return self._buffers.like(v)
 
     def close(self) -> None:
         """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""
@@ -227,7 +232,7 @@ class _Exchange(_Flight):
         super().__init__(peers)
         self._v: Tensor | None = v.contiguous()
         self._flow = flow
-        self._buffers = {j: torch.empty_like(self._v) for j in peers.hears}
+        self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
         self._receiving, self._sending = peers.exchange(self._v, self._buffers, peers.next_number())
 
     def _land(self) -> Tensor:

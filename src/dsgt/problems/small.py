@@ -35,6 +35,7 @@ def gradients(
     flat, transposed = A.reshape(n * b, d), A.transpose(0, 2, 1)
     scale = weights if isinstance(weights, float) else weights.mT.numpy()
 
+    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is stopped by the loop, as with torch
     def oracle(x: Tensor, k: int) -> Tensor:
         samples = drawn(k)
         rows.take(samples.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
