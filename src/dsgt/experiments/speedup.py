@@ -40,6 +40,8 @@ class Real:
     model: str
     batch: int
     rounds: int
+    computing: str = "while a message is on its way"
+    """How the computing was timed; part of the key, because an older way gives other predictions."""
     where: str = field(default_factory=machine)
     data_dir: Path | None = field(default=None, compare=False)
 
