@@ -3,7 +3,7 @@
 Three things are timed, in turns so that a disturbance hits all of them alike:
 - computing: a DSGT round of a node by itself, all processes at once, while a model is on its way: where every core
   computes, the thread that carries the message has to be given one of them, which takes time of both;
-- mixings: of one number and of a whole model, which give the latency and the bandwidth of this machine's links;
+- mixings, each after such a round: of one number and of a whole model, which give the latency and the bandwidth;
 - together: a DSGT round of the real network, which the model has to predict.
 """
 
@@ -65,9 +65,11 @@ def computing(alone: Iterator[Any], network: Network, v: Tensor, rounds: int) ->
     return took
 
 
-def mixings(network: Network, v: Tensor, count: int) -> list[float]:
+def mixings(alone: Iterator[Any], network: Network, v: Tensor, count: int) -> list[float]:
+    """How long a mixing takes after a round's computing, when cores and caches are as a training finds them."""
     mix, took = network.at(0), []
     for _ in range(count):
+        next(alone)
         began = time.perf_counter()
         mix(v)
         took.append(time.perf_counter() - began)
@@ -93,9 +95,8 @@ def main(about: dict[str, Any]) -> None:
             timed["computing"] += computing(alone, network, torch.zeros(problem.dim), rounds)
             network.mean(torch.zeros(1))
             if about["nodes"] > 1:
-                mixings(network, torch.zeros(1), 5)
-                timed["number"] += mixings(network, torch.zeros(1), 40)
-                timed["model"] += mixings(network, torch.zeros(problem.dim), 40)
+                timed["number"] += mixings(alone, network, torch.zeros(1), rounds)
+                timed["model"] += mixings(alone, network, torch.zeros(problem.dim), rounds)
             network.mean(torch.zeros(1))
             timed["together"] += seconds(together, rounds)
         everyone = {name: network.gather(torch.tensor(t, dtype=torch.float64)).tolist() for name, t in timed.items()}
