@@ -1,18 +1,13 @@
-"""A round of a large simulation, some columns at a time.
+"""A round of a large simulation on one core, some columns at a time.
 
 A ``separable`` method does the same to every coordinate of the model, so its round may be computed for some coordinates
-of all nodes, then for the next. What it computes on the way then never leaves a core's cache, mixings are written
-straight into their place, and cores need not wait for each other (benchmarks/simulator.py). The numbers do not depend
-on how many cores there are.
+of all nodes, then for the next. What it computes on the way then never leaves the core's cache, and mixings are written
+straight into their place (benchmarks/simulator.py).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from threading import Lock
 from typing import NamedTuple, TypeGuard
 
 import torch
@@ -21,7 +16,6 @@ from torch import Tensor
 from dsgt.core import Algorithm, Done, Mix, Pending, S, tensors
 from dsgt.networks.buffers import LARGE
 from dsgt.networks.dense import Dense
-from dsgt.threads import threads
 
 BLOCK = 1 << 19
 """Numbers in a tensor of a block, at most: the best of several sizes for caches of one or two megabytes a core."""
@@ -30,8 +24,10 @@ NARROWEST = 1024
 
 
 def pay(mix: Mix, algorithm: Algorithm[S], g: Tensor) -> TypeGuard[Dense]:
-    """Whether a round with this gradient may be cut and is large enough."""
-    return g.numel() >= LARGE and algorithm.separable and type(mix) is Dense and g.is_cpu
+    """Whether a round with this gradient may be cut, is large enough, and has one core to itself: several cores share
+    the work of whole tensors better (measured with two)."""
+    on_one_core = g.is_cpu and torch.get_num_threads() == 1
+    return on_one_core and g.numel() >= LARGE and algorithm.separable and type(mix) is Dense
 
 
 def update(algorithm: Algorithm[S], s: S, g: Tensor, mix: Dense, lr: float, *, look: Callable[[Tensor], None]) -> S:
@@ -50,12 +46,13 @@ def update(algorithm: Algorithm[S], s: S, g: Tensor, mix: Dense, lr: float, *, l
         after = algorithm.update(state(v.parts[block] for v in before), g, _Columns(whole, block), lr)
         whole.place([f.wait() if isinstance(f, Pending) else f for f in after], block)
 
-    _on_every_core(one, range(len(widths)))
+    for block in range(len(widths)):
+        one(block)
     return state(field.whole for field in whole.fields)
 
 
 def _widths(n: int, m: int) -> list[int]:
-    """A power of two of them, so that cores get equal shares."""
+    """A power of two of them, as equal as can be."""
     count = 1
     while m > count * max(NARROWEST, BLOCK // n):
         count *= 2
@@ -80,21 +77,18 @@ class _Whole:
         self.dense, self.g = dense, g
         self.mixed: list[_Cut] = []
         self.fields: list[_Cut] = []
-        self._lock = Lock()
 
     def mixing(self, number: int, block: int) -> Tensor:
         """Where the result of this mixing of the round goes."""
-        with self._lock:
-            if number == len(self.mixed):
-                self.mixed.append(self._fresh())
-                self.dense.count(self.g.whole)
-            return self.mixed[number].parts[block]
+        if number == len(self.mixed):
+            self.mixed.append(self._fresh())
+            self.dense.count(self.g.whole)
+        return self.mixed[number].parts[block]
 
     def place(self, state: Sequence[Tensor], block: int) -> None:
         """Put a block of the new state where it belongs, unless it is there already."""
-        with self._lock:
-            if not self.fields:
-                self.fields = [self._home(value, block) for value in state]
+        if not self.fields:
+            self.fields = [self._home(value, block) for value in state]
         for value, home in zip(state, self.fields, strict=True):
             if value is not home.parts[block]:
                 home.parts[block].copy_(value)
@@ -129,32 +123,3 @@ class _Columns(Mix):
     def _next(self) -> Tensor:
         self._number += 1
         return self._whole.mixing(self._number - 1, self._block)
-
-
-def _on_every_core(act: Callable[[int], None], blocks: Sequence[int]) -> None:
-    """Every core takes block after block, and works on it alone."""
-    cores = min(torch.get_num_threads(), len(blocks))
-    left = iter(blocks)
-
-    @torch.no_grad()  # for each thread anew
-    def work() -> None:
-        for block in left:
-            act(block)
-
-    if cores == 1:
-        return work()
-    with threads(1):
-        others = [_pool(cores - 1).submit(work) for _ in range(cores - 1)]
-        try:
-            work()
-        finally:
-            for other in others:
-                other.result()
-
-
-@cache
-def _pool(size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(size, "dsgt-blocks", initializer=torch.set_num_threads, initargs=(1,))
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
