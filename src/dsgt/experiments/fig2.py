@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsgt.experiments import paper
+from dsgt.experiments import paper, paper_figure, paper_findings
 from dsgt.experiments.lab import Experiment
 from dsgt.experiments.paper import Task
 
@@ -20,6 +20,6 @@ EXPERIMENT = Experiment(
     full=FULL,
     quick=QUICK,
     measure=paper.measure,
-    figure=paper.figure,
-    findings=paper.findings,
+    figure=paper_figure.figure,
+    findings=paper_findings.findings,
 )

@@ -8,7 +8,7 @@ from typing import Self
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dsgt.experiments import fig2, fig3, paper, style
+from dsgt.experiments import fig2, fig3, paper, paper_figure, paper_findings, style
 from dsgt.experiments.lab import Experiment, Lab, Plan, Tables
 from dsgt.experiments.paper import Task
 
@@ -33,7 +33,7 @@ def figure(tables: Tables, both: Both) -> Figure:
     picture, panels = style.panels(1, len(both.tasks))
     for axes, task, letter in zip(panels, both.tasks, "ab", strict=False):
         some = tables["curves"][tables["curves"]["model"] == task.model]
-        paper.methods(axes, some, "epochs", "accuracy", task)
+        paper_figure.methods(axes, some, "epochs", "accuracy", task)
         finite = some[(some["round"] > 0) & some["accuracy"].notna()]["accuracy"]
         axes.set_ylim(float(finite.quantile(0.02)), None)
         name = "LeNet" if task.model == "lenet" else "logistic regression"
@@ -47,13 +47,13 @@ def findings(tables: Tables, both: Both) -> list[str]:
     said = []
     for task in both.tasks:
         curves = tables["curves"][tables["curves"]["model"] == task.model]
-        ends = paper.ends_of(curves)
+        ends = paper_findings.ends_of(curves)
         said += [
             f"{task.model}: {style.NAMES[str(m)]} {r['accuracy', 'mean']:.2%} ± {r['accuracy', 'std']:.2%}"
             for m, r in ends.iterrows()
         ]
         said += [
-            f"{task.model}: " + paper.paired(curves, "dsgt", other, "accuracy")
+            f"{task.model}: " + paper_findings.paired(curves, "dsgt", other, "accuracy")
             for other in task.methods
             if other != "dsgt"
         ]

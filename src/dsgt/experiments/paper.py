@@ -11,12 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from scipy.stats import ttest_1samp
 
 from dsgt.comparison import PAPER_GRID
-from dsgt.experiments import style
 from dsgt.experiments.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
 from dsgt.experiments.lab import Lab, Plan, Tables, records
 from dsgt.experiments.training import Training
@@ -202,105 +198,11 @@ def measure(lab: Lab, task: Task) -> Tables:
     return tables | ({"causes": causes(lab, task, scaling)} if len(diverged(scaling)) else {})
 
 
-def figure(tables: Tables, task: Task) -> Figure:
-    """The paper's four panels."""
-    picture, (a, b, c, d) = style.panels(2, 2)
-    tables = tables | {"curves": on_clock(tables["curves"], tables["clock"], task)}
-    for axes, x in ((a, "epochs"), (b, "seconds")):
-        methods(axes, tables["curves"], x, "loss", task)
-    a.set(xlabel="epochs", ylabel="training loss", title=f"(a) {task.nodes} nodes")
-    b.set(xlabel=f"virtual seconds ({ETHERNET.name})", ylabel="training loss", title=f"(b) {task.nodes} nodes")
-    a.legend()
-    for n, colour in zip(task.counts, style.sequence(len(task.counts)), strict=True):
-        some = common(tables["scaling"])
-        some = some[some["nodes"] == n]
-        style.band(c, some, "epochs", "loss", colour=colour, label=f"n = {n}")
-    c.set(xlabel="epochs", ylabel="training loss", title=f"(c) DSGT, lr {common(tables['scaling'])['lr'].iloc[0]:g}")
-    c.legend()
-    speedup_panel(d, tables["speedup"], task.counts)
-    d.set(title="(d) DSGT, time to one training loss")
-    cut_above(a, tables["curves"])
-    cut_above(b, tables["curves"])
-    cut_above(c, common(tables["scaling"]))
-    picture.suptitle(f"{'Logistic regression' if task.model == 'logistic' else 'LeNet'} on {task.where}")
-    return picture
-
-
 def on_clock(curves: pd.DataFrame, clock: pd.DataFrame, task: Task) -> pd.DataFrame:
     """With virtual seconds: rounds times the seconds of a round over so many nodes."""
     here = clock[(clock["network"] == ETHERNET.name) & (clock["nodes"] == task.nodes)]
     seconds = here.set_index("method")["seconds_per_round"]
     return curves.assign(seconds=curves["round"] * curves["method"].map(seconds))
-
-
-def methods(axes: Axes, curves: pd.DataFrame, x: str, y: str, task: Task) -> None:
-    for method in task.methods:
-        some = curves[curves["method"] == method]
-        label = f"{style.NAMES[method]}, lr {some['lr'].iloc[0]:g}"
-        style.band(axes, some, x, y, colour=style.COLOURS[method], label=label, line=style.LINES.get(method, "-"),
-                   width=2.5 if method == "dsgt" else 1.5)  # fmt: skip
-
-
-def cut_above(axes: Axes, curves: pd.DataFrame) -> None:
-    """Leave out the start, where all curves fall together."""
-    finite = curves[np.isfinite(curves["loss"]) & (curves["round"] > 0)]["loss"]
-    low, high = float(finite.min()), float(finite.max())
-    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-
-
-def speedup_panel(axes: Axes, table: pd.DataFrame, counts: tuple[int, ...]) -> None:
-    axes.plot(counts, counts, color="0.6", ls=":", label="ideal")
-    for (wire, some), mark in zip(table.groupby("network", sort=False), style.MARKS, strict=False):
-        axes.plot(some["nodes"], some["speedup"], marker=mark, ms=4, label=str(wire))
-    axes.set(xlabel="nodes", ylabel="speedup over one node")
-    axes.legend()
-
-
-def ends_of(curves: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over the seeds of the last loss and accuracy, by method."""
-    return last(curves).groupby("method", sort=False)[["loss", "accuracy"]].agg(["mean", "std"]).fillna(0.0)
-
-
-def paired(curves: pd.DataFrame, one: str, other: str, key: str) -> str:
-    """The difference of two methods at the end, seed by seed: the same shards and the same batches."""
-    ends = last(curves).pivot(index="seed", columns="method", values=key)
-    difference = (ends[one] - ends[other]).to_numpy(dtype=float)
-    return f"{key} of {style.NAMES[one]} minus {style.NAMES[other]}: {verdict(difference)}"
-
-
-def verdict(difference: np.ndarray[Any, np.dtype[np.float64]]) -> str:
-    """Mean and standard deviation of differences seed by seed, and whether a t-test tells them from zero (5 %)."""
-    mean = float(difference.mean())
-    if len(difference) < 2:
-        return f"{mean:+.4f}, one seed"
-    if not np.isfinite(difference).all():
-        return "not finite: a run diverged"
-    spread = float(difference.std(ddof=1))
-    p = 1.0 if not difference.any() else 0.0 if spread == 0 else float(ttest_1samp(difference, 0.0).pvalue)
-    said = "a difference" if p < 0.05 else "no difference beyond the spread"
-    return f"{mean:+.4f} ± {spread:.4f} over {len(difference)} seeds ({said}, p = {p:.2g})"
-
-
-def halfway(curves: pd.DataFrame, task: Task) -> list[str]:
-    """Epochs and virtual seconds to the training loss that DSGT has on average at half time."""
-    ours = curves[(curves["method"] == "dsgt") & (curves["epochs"] <= task.epochs / 2 + 0.01)]
-    target = float(ours[ours["epochs"] == ours["epochs"].max()]["loss"].mean())
-    said = []
-    for method, runs in curves.groupby("method", sort=False):
-        rounds = np.array([rounds_to(run, target) for _, run in runs.groupby("seed")])
-        later = runs[runs["round"] > 0].iloc[-1]
-        epochs, seconds = (rounds * later[unit] / later["round"] for unit in ("epochs", "seconds"))
-        said.append(
-            f"{style.NAMES[str(method)]} reaches a loss of {target:.3f} after {epochs.mean():.1f} epochs "
-            f"({epochs.min():.1f} to {epochs.max():.1f}), {seconds.mean():.3g} virtual seconds"
-        )
-    return said
-
-
-def edge_notes(tuning: pd.DataFrame, best: dict[str, float]) -> list[str]:
-    grid = sorted(tuning["lr"].unique())
-    found = [style.NAMES[m] for m, lr in best.items() if len(grid) > 1 and lr in (grid[0], grid[-1])]
-    return [f"The best learning rate is at the edge of the grid for {', '.join(found)}."] if found else []
 
 
 def best_of(tuning: pd.DataFrame) -> dict[str, float]:
@@ -309,38 +211,3 @@ def best_of(tuning: pd.DataFrame) -> dict[str, float]:
     for run in sorted(records(tuning), key=lambda run: float(run["loss"])):
         best.setdefault(run["method"], run["lr"])
     return best
-
-
-def findings(tables: Tables, task: Task) -> list[str]:
-    curves, best = tables["curves"], best_of(tables["tuning"])
-    said = [
-        f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {r['loss', 'mean']:.4f} ± {r['loss', 'std']:.4f}, "
-        f"test accuracy {r['accuracy', 'mean']:.2%} ± {r['accuracy', 'std']:.2%}"
-        for m, r in ends_of(curves).iterrows()
-    ]
-    others = [m for m in task.methods if m not in ("dsgt",)]
-    said += [paired(curves, "dsgt", other, "loss") for other in others]
-    said += halfway(on_clock(curves, tables["clock"], task), task)
-    said += edge_notes(tables["tuning"], best)
-    said += [
-        f"DSGT with {r['weights']} weights over n = {r['nodes']} diverges at lr {r['lr']:g}, in round {r['round']}"
-        for r in records(diverged(tables["scaling"]))
-    ]
-    said += [
-        f"There, over n = {r['nodes']}, {style.NAMES[r['method']]} with {r['weights']} weights ends with a loss of "
-        f"{r['loss']:.4f}"
-        for r in (records(last(tables["causes"])) if "causes" in tables else [])
-    ]
-    scaling = common(tables["scaling"])
-    ends = last(scaling).groupby("nodes")["loss"].mean()
-    table = tables["speedup"]
-    rounds = table[table["network"] == table["network"].iloc[0]].set_index("nodes")["rounds"]
-    said.append(
-        f"DSGT's final loss at lr {scaling['lr'].iloc[0]:g}: "
-        + ", ".join(f"n = {n}: {v:.4f}" for n, v in ends.items())
-        + "; rounds to the loss that all reach: " + ", ".join(f"n = {n}: {v:.0f}" for n, v in rounds.items())
-    )  # fmt: skip
-    for wire, some in table.groupby("network", sort=False):
-        values = some.set_index("nodes")["speedup"]
-        said.append(f"Speedup ({wire}): " + ", ".join(f"n = {n}: {v:.1f}" for n, v in values.items()))
-    return said

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dsgt.experiments import fig2, paper, style
+from dsgt.experiments import fig2, paper, paper_figure, paper_findings, style
 from dsgt.experiments.lab import Experiment, Lab, Tables
 from dsgt.experiments.paper import Task
 
@@ -31,8 +31,8 @@ def figure(tables: Tables, task: Task) -> Figure:
     picture, (a, b, c) = style.panels(1, 3)
     curves = with_worst(tables["curves"])
     for axes, key in ((a, "loss"), (b, "accuracy"), (c, "worst")):
-        paper.methods(axes, curves, "epochs", key, task)
-    paper.cut_above(a, curves)
+        paper_figure.methods(axes, curves, "epochs", key, task)
+    paper_figure.cut_above(a, curves)
     a.set(xlabel="epochs", ylabel="training loss, mean model")
     b.set(xlabel="epochs", ylabel="test accuracy, mean model")
     c.set(xlabel="epochs", ylabel="test accuracy, worst node")
@@ -51,8 +51,8 @@ def findings(tables: Tables, task: Task) -> list[str]:
         f"{r['worst', 'std']:.2%}"
         for m, r in over.iterrows()
     ]
-    said += [paper.paired(curves, "dsgt", m, "loss") for m in task.methods if m != "dsgt"]
-    return said + paper.edge_notes(tables["tuning"], best)
+    said += [paper_findings.paired(curves, "dsgt", m, "loss") for m in task.methods if m != "dsgt"]
+    return said + paper_findings.edge_notes(tables["tuning"], best)
 
 
 EXPERIMENT = Experiment(
