@@ -17,7 +17,7 @@ from cases import CASES, F64, Quadratic, graph, quadratic
 from dsgt import checkpoint, data, metrics, problems
 from dsgt.core import Done, Mix, Pending, tensors
 from dsgt.networks import Dense
-from dsgt.topologies import metropolis, without
+from dsgt.topologies import WEIGHTS, metropolis, rho, survivors, torus, without
 from interrupted import problem
 
 N = 6
@@ -35,7 +35,7 @@ def test_who_loses_a_node_converges_to_the_survivors_optimum(name: str):
     state = after(dsgt.iterate(case.algorithm, whole.full, case.weights(network), torch.zeros(5, dtype=F64), lr), 40)
     stay = [i for i in range(N) if i != 2]
     rest = Quadratic([whole.A[i] for i in stay], [whole.b[i] for i in stay])
-    smaller = case.weights(without(network, 2))
+    smaller = case.weights(survivors(network, 2))
     models = dsgt.settle(state).x[stay]
     lr = 0.3 / rest.L
     found = after(dsgt.iterate(case.algorithm, rest.full, smaller, models, lr), 6000).x
@@ -108,9 +108,45 @@ def test_drift_is_measured_where_there_is_something_to_drift():
 def test_the_network_without_a_node_keeps_the_others_links():
     graph = nx.cycle_graph(5)
     graph.add_edge(1, 4)
-    assert set(without(graph, 0).edges) == {(0, 1), (1, 2), (2, 3), (0, 3)}
-    assert dsgt.networks.without is without
-    assert without(nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0)]), [2]).is_directed()
+    assert set(survivors(graph, 0).edges) == {(0, 1), (1, 2), (2, 3), (0, 3)}
+    assert survivors(nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0)]), [2]).is_directed()
+
+
+@pytest.mark.parametrize("rule", WEIGHTS)
+def test_the_survivors_weights_follow_the_rule_of_all(rule: str):
+    graph = nx.cycle_graph(7)
+    graph.add_edges_from([(0, 2), (0, 3), (4, 6)])
+    W = dsgt.networks.without(WEIGHTS[rule](graph), graph, 1)
+    assert np.abs(W - WEIGHTS[rule](survivors(graph, 1))).max() < 1e-12
+    others = dsgt.networks.without(W, survivors(graph, 1), [5], rule="lazy-metropolis")
+    assert np.abs(others - WEIGHTS["lazy-metropolis"](survivors(graph, [1, 6]))).max() < 1e-12
+
+
+def test_fdla_is_found_again_where_a_constant_is_as_fast():
+    squares = torus(25)
+    assert np.abs(WEIGHTS["fdla"](squares) - WEIGHTS["best-constant"](squares)).max() < 1e-6
+    found = without(WEIGHTS["fdla"](squares), squares, 12)
+    assert rho(found) < rho(WEIGHTS["best-constant"](survivors(squares, 12))) - 0.01
+
+
+def test_weights_of_no_known_rule_become_metropolis_or_push():
+    graph = nx.cycle_graph(5)
+    graph.add_edge(1, 4)
+    mine = 0.7 * metropolis(graph) + 0.3 * np.eye(5)
+    assert np.array_equal(without(mine, graph, 0), metropolis(survivors(graph, 0)))
+    links = nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0), (2, 1)])
+    lopsided = 0.7 * WEIGHTS["push"](links) + 0.3 * np.eye(3)
+    assert np.array_equal(without(lopsided, links, 2), WEIGHTS["push"](survivors(links, 2)))
+
+
+def test_weights_of_another_graph_are_refused():
+    graph = nx.cycle_graph(5)
+    with pytest.raises(ValueError, match="W is of 6 nodes and the graph of 5"):
+        without(metropolis(nx.cycle_graph(6)), graph, 0)
+    with pytest.raises(ValueError, match=r"W\[0, 2\] is not 0, but the graph has no link from 2 to 0"):
+        without(metropolis(nx.complete_graph(5)), graph, 0)
+    with pytest.raises(ValueError, match="no rule of weights called 'metropolit'; did you mean 'metropolis'"):
+        without(metropolis(graph), graph, 0, rule="metropolit")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +159,7 @@ def test_the_network_without_a_node_keeps_the_others_links():
 )
 def test_a_network_that_would_fall_apart_is_refused(network: nx.Graph, gone: object, words: str):
     with pytest.raises(ValueError, match=words):
-        without(network, gone)
+        without(metropolis(network), network, gone)
 
 
 def test_survivors_start_from_the_models_of_a_checkpoint(tmp_path: Path):

@@ -25,7 +25,7 @@ from dsgt.topologies.graphs import (
     star,
     torus,
 )
-from dsgt.topologies.leave import without
+from dsgt.topologies.leave import survivors, without
 from dsgt.topologies.matrix import as_matrix
 from dsgt.topologies.names import named_network
 from dsgt.topologies.spectrum import Description, describe, rho, smallest_eigenvalue
@@ -91,6 +91,7 @@ __all__ = [
     "small_world",
     "smallest_eigenvalue",
     "star",
+    "survivors",
     "torus",
     "without",
     "write_network",

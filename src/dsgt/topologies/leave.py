@@ -6,15 +6,56 @@ from collections.abc import Iterable
 
 import networkx as nx
 
-from dsgt.topologies.check import graph_of_numbers
+from dsgt.core import Matrix
+from dsgt.topologies.check import graph_of_numbers, nearest
+from dsgt.topologies.fastest import LARGEST
+from dsgt.topologies.matrix import MatrixLike, as_matrix
+from dsgt.topologies.weights import WEIGHTS
+
+SAME = 1e-6
+"""Two rules' weights on one graph differ by more than this, and FDLA's are found more exactly."""
 
 
-def without(graph: nx.Graph[int], gone: int | Iterable[int]) -> nx.Graph[int]:
-    """The graph of the survivors, numbered anew in their old order: ``metropolis(without(graph, 3))`` is their W.
+def without(W: MatrixLike, graph: nx.Graph[int], gone: int | Iterable[int], *, rule: str | None = None) -> Matrix:
+    """The weights of those who stay, numbered anew in their old order, on the links that are left.
 
+    They follow the rule by which W was made, FDLA again for FDLA, and Metropolis (push, where weights have a direction)
+    for weights of no known rule. ``rule``, a name of ``WEIGHTS``, decides it otherwise, and saves the search.
     Refused where the survivors are not joined any more: then no weights can make them agree.
     """
-    graph_of_numbers(graph, "without")
+    left = survivors(graph, gone)
+    if rule is not None and rule not in WEIGHTS:
+        raise ValueError(nearest(rule, WEIGHTS, "rule of weights"))
+    matrix = as_matrix(W)
+    _check_links(matrix, graph)
+    return WEIGHTS[rule or _rule_of(matrix, graph)](left)
+
+
+def _check_links(W: Matrix, graph: nx.Graph[int]) -> None:
+    if W.shape[0] != len(graph):
+        raise ValueError(
+            f"W is of {W.shape[0]} nodes and the graph of {len(graph)}; give the graph that W was made for"
+        )
+    for i, j in zip(*(ends.tolist() for ends in W.nonzero()), strict=True):
+        if i != j and not graph.has_edge(j, i):  # i hears j
+            raise ValueError(f"W[{i}, {j}] is not 0, but the graph has no link from {j} to {i}; give the graph of W")
+
+
+def _rule_of(W: Matrix, graph: nx.Graph[int]) -> str:
+    if graph.is_directed() or abs(W - W.T).max() > SAME:
+        candidates, otherwise = ["push", "pull"], "push"
+    else:
+        # FDLA comes before the best constant, which on a ring and its like is the same: then it is found again.
+        fastest = ["fdla", "fmmc"] if len(graph) <= LARGEST else []
+        candidates = ["metropolis", "lazy-metropolis", "local-degree", "max-degree", *fastest, "best-constant"]
+        otherwise = "metropolis"
+    same = (rule for rule in candidates if abs(WEIGHTS[rule](graph) - W).max() < SAME)
+    return next(same, otherwise)
+
+
+def survivors(graph: nx.Graph[int], gone: int | Iterable[int]) -> nx.Graph[int]:
+    """The graph of those who stay, numbered anew in their old order; refused where they are not joined any more."""
+    graph_of_numbers(graph, "survivors")
     leaving = {gone} if isinstance(gone, int) else set(gone)
     if unknown := leaving - set(graph.nodes):
         raise ValueError(f"node {min(unknown)} cannot leave a network of the nodes 0 ... {len(graph) - 1}")
