@@ -84,14 +84,14 @@ class Clipped(Algorithm[State]):
 
 
 class Together(Clipped):
-    separable = True
+    arithmetic = True
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
         x, _ = mix.together(s.x - lr * g, s.x[..., :1])
         return State(x)
 
 
-def test_a_method_that_does_not_say_it_is_separable_is_not_cut(request: pytest.FixtureRequest) -> None:
+def test_a_method_that_does_not_say_it_is_arithmetic_is_not_cut(request: pytest.FixtureRequest) -> None:
     W = metropolis(graph(N))
     expected = rounds(Clipped(), Dense(W))
     request.getfixturevalue("small_blocks")
@@ -99,8 +99,8 @@ def test_a_method_that_does_not_say_it_is_separable_is_not_cut(request: pytest.F
     assert all(torch.equal(a["x"], b["x"]) for a, b in zip(expected, found, strict=True))
 
 
-def test_a_method_that_mixes_together_cannot_be_separable(small_blocks: None) -> None:
-    with pytest.raises(TypeError, match="do not declare it separable"):
+def test_a_method_that_mixes_together_cannot_be_arithmetic(small_blocks: None) -> None:
+    with pytest.raises(TypeError, match="do not declare it arithmetic"):
         rounds(Together(), Dense(metropolis(graph(N))))
 
 

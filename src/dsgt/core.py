@@ -186,8 +186,9 @@ class Algorithm(ABC, Generic[S]):
     """How many m-vectors a node sends to each neighbour in a round."""
     exact: ClassVar[bool]
     """Whether a constant learning rate reaches the optimum when the nodes' data differ and gradients are exact."""
-    separable: ClassVar[bool] = False
-    """Whether ``update`` treats every coordinate of the model by itself, so that it may be given some at a time."""
+    arithmetic: ClassVar[bool] = False
+    """Whether ``update`` is a text of + - * / and mixings only. Every coordinate of the model is then treated by
+    itself, so a simulation may hand it some at a time, or NumPy's arrays, whichever is faster."""
 
     @abstractmethod
     def init(self, x: Tensor, mix: Mix) -> S:

@@ -19,7 +19,7 @@ from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
 from dsgt.memory import keep_freed_memory
-from dsgt.networks import blocks
+from dsgt.networks import arrays, blocks
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
 from dsgt.rate import Rate
@@ -103,7 +103,7 @@ def _total(g: Tensor) -> float:
     if g.is_cpu and g.numel() <= 10_000 and not g.requires_grad:
         numbers = g.numpy()
         return float(np.vdot(numbers, numbers))
-    return float(g.sum())
+    return float(g.detach().sum())
 
 
 def iterate(
@@ -125,26 +125,33 @@ def iterate(
     network = as_network(network)
     check(type(algorithm).__name__, algorithm.needs, network.matrices)
     x = as_start(x0, network)
-    return _iterate(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
+    begin = after if after is not None else (0, algorithm.init(x, network.at(0)))
+    states = _iterate(algorithm, grad, network, as_schedule(lr), begin, restart_every, looked_at=lambda k: True)
+    return (state for _, state in states)
 
 
 def _iterate(
     algorithm: Algorithm[S],
     grad: Oracle,
     network: Network,
-    x: Tensor,
     lr: Callable[[int], float],
-    after: tuple[int, S] | None,
+    begin: tuple[int, S],
     restart_every: int | None,
-) -> Iterator[S]:
-    k, state = after if after is not None else (0, algorithm.init(x, network.at(0)))
-    if x.device.type == "cpu":
+    looked_at: Callable[[int], bool],
+) -> Iterator[tuple[int, S]]:
+    """(k, the state after k rounds), from ``begin`` on, wherever somebody looks at it."""
+    k, state = begin
+    del begin  # with a million nodes the memory is wanted
+    if state[0].is_cpu:
         keep_freed_memory()
-    dtype = x.dtype
-    del x, after  # with a million nodes the memory is wanted
+    if restart_every is None and arrays.pay(network, algorithm, state[0]):
+        grad = _checked(grad, network, lr)
+        yield from arrays.rounds(algorithm, grad, network, lr, (k, state), looked_at)
+    dtype = state[0].dtype
     rate: Rate | None = None
     while True:
-        yield state
+        if looked_at(k):
+            yield k, state
         if restart_every is not None and k > 0 and k % restart_every == 0:
             state = restart_tracking(algorithm, state, network.at(k))
         if (value := lr(k)) != rate or rate is None:
@@ -160,6 +167,15 @@ def _iterate(
             check_finite(g, network, k, value)
             state = algorithm.update(state, g, mix, rate)
         k += 1
+
+
+def _checked(grad: Oracle, network: Network, lr: Callable[[int], float]) -> Oracle:
+    def checked(x: Tensor, k: int) -> Tensor:
+        g = grad(x, k)
+        check_gradient(g, x, network, k, lr(k))
+        return g
+
+    return checked
 
 
 @dataclass(frozen=True)
@@ -231,19 +247,23 @@ def run(
         for row in rows:
             watch(row)
     state: Any = at.state
-    first, begun, training, resumed = at.k, (at.k, at.state), at.seconds, time.perf_counter()
+    begin, training, resumed = (at.k, at.state), at.seconds, time.perf_counter()
     del at
+
+    saving = False
+
+    def looked_at(k: int) -> bool:
+        nonlocal saving
+        saving = keeper.due(k)
+        return saving or k % every == 0 or k == rounds
+
     with keeper.listening(), threads(1 if network.nodes * problem.dim <= SMALL else torch.get_num_threads()):
         try:
-            states = _iterate(algorithm, local.oracle(seed), network, x, schedule, begun, restart_every)
-            del begun
-            for k, state in zip(range(first, rounds + 1), states, strict=False):
-                measuring = (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k)
-                saving = keeper.due(k)
-                if not (measuring or saving):
-                    continue
+            states = _iterate(algorithm, local.oracle(seed), network, schedule, begin, restart_every, looked_at)
+            del begin
+            for k, state in states:
                 training += time.perf_counter() - resumed
-                if measuring:
+                if (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k):
                     seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
                     _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
@@ -251,6 +271,8 @@ def run(
                         watch(rows[-1])
                 if saving:
                     keeper.save(Progress(k, state, rows, training))
+                if k == rounds:
+                    break
                 resumed = time.perf_counter()
         except DivergedError as error:
             from dsgt.theory.diverged import suggestion  # the theory stands on the loop, and is rarely needed here

@@ -24,7 +24,7 @@ class State(NamedTuple):
 class AtcDPSGD(Algorithm[State]):
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x)

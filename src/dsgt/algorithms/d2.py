@@ -31,7 +31,7 @@ class D2(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, floor=-1 / 3, static=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x, d=torch.zeros_like(x))

@@ -26,7 +26,7 @@ class DPSGD(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x, Wx=mix.start(x))

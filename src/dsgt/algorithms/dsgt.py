@@ -30,7 +30,7 @@ class State(NamedTuple):
 class DSGT(Algorithm[State]):
     sends: ClassVar[int] = 2
     exact: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         zero = torch.zeros_like(x)

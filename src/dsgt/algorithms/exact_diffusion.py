@@ -30,7 +30,7 @@ class ExactDiffusion(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x, d=torch.zeros_like(x))

@@ -31,7 +31,7 @@ class EXTRA(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x, q=torch.zeros_like(x), F=mix.start_flow(x))

@@ -25,7 +25,7 @@ class SGD(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(average=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
-    separable: ClassVar[bool] = True
+    arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(mix(x))

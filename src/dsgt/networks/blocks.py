@@ -1,8 +1,8 @@
 """A round of a large simulation on one core, some columns at a time.
 
-A ``separable`` method does the same to every coordinate of the model, so its round may be computed for some coordinates
-of all nodes, then for the next. What it computes on the way then never leaves the core's cache, and mixings are written
-straight into their place (benchmarks/simulator.py).
+An ``arithmetic`` method does the same to every coordinate of the model, so its round may be computed for some
+coordinates of all nodes, then for the next. What it computes on the way then never leaves the core's cache, and mixings
+are written straight into their place (benchmarks/simulator.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pay(mix: Mix, algorithm: Algorithm[S], g: Tensor) -> TypeGuard[Dense]:
     """Whether a round with this gradient may be cut, is large enough, and has one core to itself: several cores share
     the work of whole tensors better (measured with two)."""
     on_one_core = g.is_cpu and torch.get_num_threads() == 1
-    return on_one_core and g.numel() >= LARGE and algorithm.separable and type(mix) is Dense
+    return on_one_core and g.numel() >= LARGE and algorithm.arithmetic and type(mix) is Dense
 
 
 def update(algorithm: Algorithm[S], s: S, g: Tensor, mix: Dense, lr: float, *, look: Callable[[Tensor], None]) -> S:
@@ -118,7 +118,7 @@ class _Columns(Mix):
         return Done(self._whole.dense.flow_into(v, self._next()))
 
     def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
-        raise TypeError("a method that mixes tensors together needs all their columns: do not declare it separable")
+        raise TypeError("a method that mixes tensors together needs all their columns: do not declare it arithmetic")
 
     def _next(self) -> Tensor:
         self._number += 1

@@ -60,7 +60,7 @@ class Dense(Network, Mix):
         """Every node sends its part of v."""
         traffic = self.traffic
         traffic.mixings += 1
-        traffic.bytes += self._vectors * (v.numel() // self.nodes) * v.element_size()
+        traffic.bytes += self._vectors * (v.nbytes // self.nodes)
 
     def product_into(self, v: Tensor, out: Tensor | None) -> Tensor:
         """W v, in ``out`` or, for None, in fresh memory."""

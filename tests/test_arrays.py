@@ -1,0 +1,102 @@
+"""Small simulations: a run computed by NumPy is the same run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+import dsgt
+from cases import CASES, F64, graph, quadratic
+from dsgt.core import Algorithm, Mix, tensors
+from dsgt.networks import Dense, arrays
+from dsgt.topologies import averaging, metropolis
+from interrupted import problem
+
+N = 6
+
+
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "SMALL", 0)
+
+
+def go(algorithm: Algorithm[Any], network: Dense, **options: Any) -> dsgt.Result[Any]:
+    settings: dict[str, Any] = {"rounds": 40, "every": 7, "lr": lambda k: 0.1 / (k + 1)}
+    return dsgt.run(algorithm, problem(N), network, **(settings | options))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_by_numpy_is_the_same_run(name: str, request: pytest.FixtureRequest) -> None:
+    case = CASES[name]
+    W = case.weights(graph(N))
+    small, usual = Dense(W), Dense(W)
+    found = go(case.algorithm, small)
+    request.getfixturevalue("by_torch")
+    expected = go(case.algorithm, usual)
+    assert [row["round"] for row in found.rows] == [row["round"] for row in expected.rows]
+    for field, value in tensors(expected.state).items():
+        assert (value - tensors(found.state)[field]).abs().max() < 1e-12, field  # products may round in another order
+    assert small.traffic == usual.traffic
+
+
+def test_the_methods_text_is_given_arrays_in_a_small_run_only(request: pytest.FixtureRequest) -> None:
+    seen = set()
+
+    class Watched(dsgt.DSGT):
+        def update(self, s: Any, g: Any, mix: Mix, lr: float) -> Any:
+            seen.add(type(g).__name__)
+            return super().update(s, g, mix, lr)
+
+    go(Watched(), Dense(metropolis(graph(N))))
+    assert seen == {"ndarray"}
+    request.getfixturevalue("by_torch")
+    go(Watched(), Dense(metropolis(graph(N))))
+    assert seen == {"ndarray", "Tensor"}
+
+
+def test_nodes_that_average_everything_agree_to_the_last_bit() -> None:
+    x = go(dsgt.SGD(), Dense(averaging(N))).x
+    assert torch.equal(x, x[:1].expand_as(x))
+
+
+def test_a_diverging_run_is_stopped_where_torch_stops_it(request: pytest.FixtureRequest) -> None:
+    rounds = []
+    for _ in range(2):
+        with pytest.raises(dsgt.DivergedError) as caught:  # and no warning of an overflow
+            go(dsgt.DSGT(), Dense(metropolis(graph(N))), lr=1e6, rounds=400, every=400)
+        rounds.append(caught.value.k)
+        request.getfixturevalue("by_torch")
+    assert rounds[0] == rounds[1]
+
+
+def test_derivatives_of_a_run_are_torchs_to_compute() -> None:
+    start = torch.zeros(N, 5, dtype=F64, requires_grad=True)
+    states = dsgt.iterate(dsgt.DSGT(), quadratic(N).full, metropolis(graph(N)), start, 0.01)
+    for _ in range(4):
+        state = next(states)
+    state.x.sum().backward()
+    assert start.grad is not None
+    assert start.grad.abs().min() > 0
+
+
+class State(NamedTuple):
+    x: Tensor
+
+
+class Clipped(Algorithm[State]):
+    """Uses torch's own functions, and does not say that it is arithmetic."""
+
+    sends, exact = 1, False
+
+    def init(self, x: Tensor, mix: Mix) -> State:
+        return State(x)
+
+    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
+        return State(mix(s.x - lr * torch.tanh(g)))
+
+
+def test_a_method_that_does_not_say_it_is_arithmetic_is_given_tensors() -> None:
+    assert go(Clipped(), Dense(metropolis(graph(N)))).x.isfinite().all()
