@@ -1,6 +1,6 @@
 """One node of a real network, for tests/test_peers.py.
 
-usage: behaviour_worker.py torch|mpi SCENARIO
+usage: behaviour_worker.py torch|mpi SCENARIO [beside]    (beside: vectors of any size travel in the background)
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def exchange_until(net, act) -> None:
     for k in range(100_000):
         if k == 10 and net.node == 1:
             act()
-        v = net(v)
+        v = net.start(v).wait()
 
 
 def reopens() -> None:
@@ -167,4 +167,6 @@ def hangs() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    if "beside" in sys.argv:
+        dsgt.networks.peers.LARGE = 1
     {"peaceful": peaceful, "reopens": reopens, "dies": dies, "raises": raises, "hangs": hangs}[sys.argv[2]]()

@@ -1,7 +1,8 @@
 """One node of a real network, started by test_every_network under torchrun or mpiexec.
 
-usage: peer_worker.py torch|mpi FOLDER: runs every method on the quadratic of tests/cases.py, once through ``iterate``
-and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectory in FOLDER.
+usage: peer_worker.py torch|mpi FOLDER [beside]: runs every method on the quadratic of tests/cases.py, once through
+``iterate`` and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectory in FOLDER.
+With ``beside``, vectors of any size travel in the background.
 """
 
 from __future__ import annotations
@@ -99,4 +100,6 @@ def main(kind: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    if "beside" in sys.argv:
+        dsgt.networks.peers.LARGE = 1
     main(sys.argv[1], Path(sys.argv[2]))

@@ -13,15 +13,17 @@ from cases import CASES, F64, graph, quadratic
 from launch import HERE, launch
 from peer_worker import LR, ROUNDS
 
-WORLDS = [("torch", 2), ("torch", 4), ("torch", 6), ("mpi", 2), ("mpi", 4)]
+WORLDS: list[tuple[str, int, *tuple[str, ...]]] = [
+    ("torch", 2), ("torch", 4), ("torch", 6), ("mpi", 2), ("mpi", 4), ("torch", 2, "beside"), ("mpi", 2, "beside"),
+]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=WORLDS, ids=lambda world: f"{world[0]}-{world[1]}")
+@pytest.fixture(scope="module", params=WORLDS, ids=lambda world: "-".join(map(str, world)))
 def nodes(request, tmp_path_factory) -> list[dict[tuple[str, str], torch.Tensor]]:
     """What every node of a real network found; all methods in one start, because starting is what takes long."""
-    kind, n = request.param
+    kind, n, *how = request.param
     folder: Path = tmp_path_factory.mktemp("nodes")
-    finished = launch(kind, n, str(HERE / "peer_worker.py"), kind, str(folder))
+    finished = launch(kind, n, str(HERE / "peer_worker.py"), kind, str(folder), *how)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return [torch.load(folder / f"node{i}.pt") for i in range(n)]
 

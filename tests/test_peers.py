@@ -12,31 +12,39 @@ from launch import HERE, launch
 WORKER = str(HERE / "behaviour_worker.py")
 
 
-@pytest.mark.parametrize(("kind", "n"), [("torch", 2), ("torch", 3), ("mpi", 2), ("mpi", 3)])
-def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int):
-    finished = launch(kind, n, WORKER, kind, "peaceful")
+kinds = pytest.mark.parametrize("kind", ["torch", "mpi"])
+beside = pytest.mark.parametrize("beside", [(), ("beside",)], ids=["in front", "beside"])
+
+
+@beside
+@pytest.mark.parametrize("n", [2, 3])
+@kinds
+def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int, beside: tuple[str, ...]):
+    finished = launch(kind, n, WORKER, kind, "peaceful", *beside)
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
-@pytest.mark.parametrize("kind", ["torch", "mpi"])
+@kinds
 def test_networks_can_be_opened_one_after_the_other(kind: str):
     finished = launch(kind, 3, WORKER, kind, "reopens")
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
-@pytest.mark.parametrize("kind", ["torch", "mpi"])
+@beside
 @pytest.mark.parametrize("fault", ["dies", "raises"])
-def test_a_node_that_ends_ends_the_job_with_an_exit_code(kind: str, fault: str):
-    finished = launch(kind, 3, WORKER, kind, fault, timeout=90)
+@kinds
+def test_a_node_that_ends_ends_the_job_with_an_exit_code(kind: str, fault: str, beside: tuple[str, ...]):
+    finished = launch(kind, 3, WORKER, kind, fault, *beside, timeout=90)
     assert finished.returncode != 0
     if fault == "raises":
         assert "node 1 has a bug" in finished.stdout + finished.stderr
 
 
-@pytest.mark.parametrize("kind", ["torch", "mpi"])
-def test_a_node_that_hangs_is_named_by_its_neighbours_and_the_job_ends(kind: str):
+@beside
+@kinds
+def test_a_node_that_hangs_is_named_by_its_neighbours_and_the_job_ends(kind: str, beside: tuple[str, ...]):
     began = time.monotonic()
-    finished = launch(kind, 3, WORKER, kind, "hangs", timeout=90)
+    finished = launch(kind, 3, WORKER, kind, "hangs", *beside, timeout=90)
     assert finished.returncode != 0
     says = re.findall(r"node (\d) waited .*? says: .* its neighbour, node (\d),", finished.stdout)
     assert says, finished.stdout + finished.stderr

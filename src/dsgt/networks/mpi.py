@@ -44,6 +44,7 @@ class MPIPeers(Peers):
         except ImportError as error:
             raise ImportError("MPIPeers needs mpi4py and an MPI library: pip install 'dsgt[mpi]'") from error
         self._mpi = MPI
+        self._threads = MPI.Query_thread() == MPI.THREAD_MULTIPLE
         # A communicator of its own: no other message, of the user's or of another network, can be taken for ours.
         self._comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
         super().__init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix, Mix, Network, Pending
-from dsgt.networks.buffers import Buffers
+from dsgt.networks.background import Background
+from dsgt.networks.buffers import LARGE, Buffers
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
@@ -50,6 +52,8 @@ class Peers(Network, Mix):
 
     _device = torch.device("cpu")
     """Where messages must be that are not the user's."""
+    _threads = True
+    """Whether the transport may be used by two threads at once."""
 
     def __init__(self, W: MatrixLike, *, node: int, world: int, launcher: str, timeout: float) -> None:
         super().__init__()
@@ -70,6 +74,7 @@ class Peers(Network, Mix):
         """Who hears this node."""
         self._averaging = is_averaging(self.W) and self.nodes > 1
         self._buffers = Buffers()
+        self._background: Background | None = None
         self._flights: list[_Flight] = []
         self._broken = self._agreed = False
         self._sent = 0
@@ -84,16 +89,45 @@ class Peers(Network, Mix):
         return self
 
     def start(self, v: Tensor) -> Pending:
-        if self._averaging:
-            self._count(2 * (self.nodes - 1) / self.nodes, v)
-            total = self.scratch(v).copy_(v)
-            return self._launch(_AllReduce(self, total, self._begin_sum(total)))
-        self._count(len(self.tells), v)
-        return self._launch(_Exchange(self, v, flow=False))
+        return self._beside(v, self._mixing(v))
 
     def start_flow(self, v: Tensor) -> Pending:
+        return self._beside(v, self._flow(v))
+
+    def __call__(self, v: Tensor) -> Tensor:
+        return self._now(self._mixing(v))
+
+    def flow(self, v: Tensor) -> Tensor:
+        return self._now(self._flow(v))
+
+    def _mixing(self, v: Tensor) -> _Flight:
+        if self._averaging:
+            self._count(2 * (self.nodes - 1) / self.nodes, v)
+            return self._booked(_AllReduce(self, v))
         self._count(len(self.tells), v)
-        return self._launch(_Exchange(self, v, flow=True))
+        return self._booked(_Exchange(self, v, flow=False))
+
+    def _flow(self, v: Tensor) -> _Flight:
+        self._count(len(self.tells), v)
+        return self._booked(_Exchange(self, v, flow=True))
+
+    def _booked(self, flight: _Flight) -> _Flight:
+        self._flights.append(flight)
+        return flight
+
+    def _now(self, flight: _Flight) -> Tensor:
+        flight.depart()
+        return flight.wait()
+
+    def _beside(self, v: Tensor, flight: _Flight) -> Pending:
+        """Let the flight travel while the node computes. For a large one that is work: copying, weighting, adding up;
+        and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
+        if self._threads and v.is_cpu and v.numel() >= LARGE and not self._averaging:
+            self._background = self._background or Background()
+            flight.travel_in(self._background)
+        else:
+            flight.depart()
+        return flight
 
     def gather(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
@@ -160,10 +194,6 @@ class Peers(Network, Mix):
         """No message can be expected any more; forget those in flight."""
         self._broken = True
 
-    def _launch(self, flight: _Flight) -> Pending:
-        self._flights.append(flight)
-        return flight
-
     def _count(self, vectors: float, v: Tensor) -> None:
         self.traffic.mixings += 1
         self.traffic.bytes += round(vectors * v.numel() * v.element_size())
@@ -171,10 +201,10 @@ class Peers(Network, Mix):
     def _sum(self, v: Tensor) -> Tensor:
         if self._agreed and not self._averaging:  # whoever hangs already is named here, and not missed in the sum
             self._greet(self.timeout, self.next_number())
-        self.finish_sum(self._begin_sum(v))
+        self.finish_sum(self.begin_sum(v))
         return v
 
-    def _begin_sum(self, v: Tensor) -> Request:
+    def begin_sum(self, v: Tensor) -> Request:
         with self.naming(None):
             return self._all_reduce(v)
 
@@ -199,15 +229,29 @@ class Peers(Network, Mix):
 
 
 class _Flight(Pending):
-    """A mixing under way. The first ``wait`` lands it."""
+    """A mixing. Once it has departed, the first ``wait`` lands it; or it travels in the background."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._value: Tensor | None = None
+        self._landing: Future[Tensor] | None = None
+
+    def travel_in(self, background: Background) -> None:
+        """Depart and land there."""
+        self._landing = background.begin(self._travel)
+
+    def _travel(self) -> Tensor:
+        self.depart()
+        return self._land()
+
+    @abstractmethod
+    def depart(self) -> None:
+        """Begin to send and to receive."""
 
     def wait(self) -> Tensor:
         if self._value is None:
-            self._value = self._land()
+            self._value = self._land() if self._landing is None else self._landing.result()
+            self._landing = None
             self._peers.landed(self)
         return self._value
 
@@ -216,11 +260,18 @@ class _Flight(Pending):
 
 
 class _AllReduce(_Flight):
-    def __init__(self, peers: Peers, total: Tensor, request: Request) -> None:
+    """The sum of all nodes' v, in a copy of it, and then their mean."""
+
+    def __init__(self, peers: Peers, v: Tensor) -> None:
         super().__init__(peers)
-        self._total, self._request = total, request
+        self._total = peers.scratch(v).copy_(v)
+        self._request: Request | None = None
+
+    def depart(self) -> None:
+        self._request = self._peers.begin_sum(self._total)
 
     def _land(self) -> Tensor:
+        assert self._request is not None
         self._peers.finish_sum(self._request)
         return self._total.div_(self._peers.nodes)
 
@@ -233,7 +284,13 @@ class _Exchange(_Flight):
         self._v: Tensor | None = v.contiguous()
         self._flow = flow
         self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
-        self._receiving, self._sending = peers.exchange(self._v, self._buffers, peers.next_number())
+        self._number = peers.next_number()
+        self._receiving: dict[int, Request] = {}
+        self._sending: dict[int, Request] = {}
+
+    def depart(self) -> None:
+        assert self._v is not None
+        self._receiving, self._sending = self._peers.exchange(self._v, self._buffers, self._number)
 
     def _land(self) -> Tensor:
         peers, v = self._peers, self._v

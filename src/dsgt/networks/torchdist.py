@@ -6,7 +6,7 @@ import atexit
 import itertools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -65,7 +65,7 @@ class TorchPeers(Peers):
     def __init__(self, W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
         if not dist.is_initialized():
             _join(backend, timeout)
-        self._blocking = dist.get_backend() != "nccl"
+        self._blocking = self._threads = dist.get_backend() != "nccl"
         self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
         self._channel = next(_CHANNELS)
         super().__init__(
@@ -80,20 +80,24 @@ class TorchPeers(Peers):
         self, v: Tensor, buffers: Mapping[int, Tensor], number: int
     ) -> tuple[dict[int, Request], dict[int, Request]]:
         tag = self._channel * _TAGS + number % _TAGS
+        if self._blocking:
+            return (
+                {j: self._begin(dist.irecv, buffer, j, tag) for j, buffer in buffers.items()},
+                {i: self._begin(dist.isend, v, i, tag) for i in self.tells},
+            )
+        # nccl wants all messages of a mixing as one group, and gives one work for it
         receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in buffers.items()]
         send = [dist.P2POp(dist.isend, v, i, tag=tag) for i in self.tells]
-        if not self._blocking:  # nccl wants all messages of a mixing as one group, and gives one work for it
-            works = dist.batch_isend_irecv(receive + send) if receive or send else []
-            everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
-        else:
-            everything = [self._begin(op) for op in receive + send]
-        receiving = dict(zip(buffers, everything[: len(receive)], strict=True))
-        sending = dict(zip(self.tells, everything[len(receive) :], strict=True))
-        return dict(receiving), dict(sending)
+        works = dist.batch_isend_irecv(receive + send) if receive or send else []
+        everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
+        return (
+            dict(zip(buffers, everything[: len(receive)], strict=True)),
+            dict(zip(self.tells, everything[len(receive) :], strict=True)),
+        )
 
-    def _begin(self, op: dist.P2POp) -> _Work:
-        with self.naming(op.peer):  # gloo refuses at once where it has lost the connection already
-            return _Work(_begun(op.op(op.tensor, op.peer, tag=op.tag)), True)
+    def _begin(self, send_or_receive: Callable[..., dist.Work | None], v: Tensor, peer: int, tag: int) -> Request:
+        with self.naming(peer):  # gloo refuses at once where it has lost the connection already
+            return _Work(_begun(send_or_receive(v, peer, tag=tag)), True)
 
     def gather(self, v: Tensor) -> Tensor:
         return super().gather(v.to(self._device)).to(v.device)

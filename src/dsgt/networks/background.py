@@ -1,0 +1,53 @@
+"""Work that goes on beside the computation of a node, in a thread of its own."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Task: TypeAlias = Callable[[], Tensor]
+Tasks: TypeAlias = "SimpleQueue[tuple[Future[Tensor], Task]]"
+
+LINGERING = 5.0
+"""Seconds that a process waits at its end for a task that has been begun: enough for a message, not for a dead node."""
+
+
+class Background:
+    """Does one task after the other."""
+
+    def __init__(self) -> None:
+        self._tasks: Tasks = SimpleQueue()
+        self._newest: Callable[[], Future[Tensor] | None] = lambda: None
+        """A weak reference: what a task has found is its owner's to keep or to forget."""
+        Thread(target=_work, args=(self._tasks, torch.get_num_threads()), name="dsgt-background", daemon=True).start()
+        atexit.register(self._linger)  # a thread that is inside gloo or MPI when they end would crash the process
+
+    def begin(self, task: Task) -> Future[Tensor]:
+        future: Future[Tensor] = Future()
+        self._newest = weakref.ref(future)
+        self._tasks.put((future, task))
+        return future
+
+    def _linger(self) -> None:
+        if (future := self._newest()) is not None:
+            wait([future], timeout=LINGERING)
+
+
+def _work(tasks: Tasks, cores: int) -> None:
+    torch.set_num_threads(cores)  # a new thread would use all of them
+    with torch.no_grad():
+        while True:
+            future, task = tasks.get()
+            try:
+                future.set_result(task())
+            except BaseException as error:
+                future.set_exception(error)
+            del future, task  # what they hold is memory that others wait for
