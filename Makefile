@@ -20,7 +20,7 @@ types: .venv/installed-test
 
 # One thread a process: the tests' tensors are small, and threads of several processes wait for each other.
 unit: .venv/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 # Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
 faults: .venv/installed-test

@@ -13,19 +13,19 @@ from cases import CASES, F64, graph, quadratic
 from launch import HERE, launch
 from peer_worker import LR, ROUNDS
 
-WORLDS: list[tuple[str, int, *tuple[str, ...]]] = [
-    ("torch", 2), ("torch", 4), ("torch", 6), ("mpi", 2), ("mpi", 4), ("torch", 2, "beside"), ("mpi", 2, "beside"),
-]  # fmt: skip
+WORLDS = ["torch 2", "torch 4", "torch 6", "mpi 2", "mpi 4", "torch 2 beside", "mpi 2 beside"]
+"""Launcher and nodes; "beside": vectors of any size travel in the background."""
 
 
-@pytest.fixture(scope="module", params=WORLDS, ids=lambda world: "-".join(map(str, world)))
+# A group, so that tests in several processes start each world once.
+@pytest.fixture(scope="module", params=[pytest.param(w, marks=pytest.mark.xdist_group(w)) for w in WORLDS])
 def nodes(request, tmp_path_factory) -> list[dict[tuple[str, str], torch.Tensor]]:
     """What every node of a real network found; all methods in one start, because starting is what takes long."""
-    kind, n, *how = request.param
+    kind, n, *how = request.param.split()
     folder: Path = tmp_path_factory.mktemp("nodes")
-    finished = launch(kind, n, str(HERE / "peer_worker.py"), kind, str(folder), *how)
+    finished = launch(kind, int(n), str(HERE / "peer_worker.py"), kind, str(folder), *how)
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    return [torch.load(folder / f"node{i}.pt") for i in range(n)]
+    return [torch.load(folder / f"node{i}.pt") for i in range(int(n))]
 
 
 def simulated(name: str, n: int) -> torch.Tensor:

@@ -117,14 +117,33 @@ def test_a_small_step_does_not_feel_the_network_and_a_large_one_does():
     assert ring[0.5] > 1.2
 
 
+def times(*, computing: float, mixing: float) -> np.ndarray:
+    """(nodes, turns, rounds, parts): node 1 comes half a second later, and is the first to have mixed."""
+    late = np.array([0.0, 0.5])
+    begun, computed = late, late + computing
+    mixed = np.array([0.5, 0.4]) + computing + mixing
+    return np.broadcast_to(np.stack([begun, computed, mixed], axis=-1)[:, None, None], (2, 3, 8, 3))
+
+
 def test_the_clock_predicts_a_round_from_its_parts():
-    timed = {"dim": 1000, "computing": [[0.01] * 8] * 2, "number": [[0.001] * 3] * 2, "model": [[0.003] * 3] * 2}
-    timed["together"] = [[0.013] * 8] * 2
+    timed = {
+        "dim": 1000,
+        "number": times(computing=0.01, mixing=0.001).tolist(),
+        "model": times(computing=0.01, mixing=0.003).tolist(),
+        "together": [[0.012, 0.013, 0.5], [0.013, 0.0125, 0.4]],
+    }
     row = speedup.row(timed)
+    assert row["compute"] == pytest.approx(0.01)
     assert row["latency"] == pytest.approx(0.001)
     assert row["bandwidth"] == pytest.approx(4000 / 0.002)
     assert row["predicted"] == pytest.approx(0.013)  # computing and one mixing; the other one travels meanwhile
     assert row["ratio"] == pytest.approx(1.0)
+
+
+def test_a_node_alone_sends_nothing():
+    alone = times(computing=0.01, mixing=0.001)[:1].tolist()
+    row = speedup.row({"dim": 1000, "number": alone, "model": alone, "together": [[0.01] * 3]})
+    assert (row["latency"], row["bandwidth"], row["ratio"]) == (0.0, np.inf, pytest.approx(1.0))
 
 
 def test_speedup_counts_rounds_and_seconds():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,8 +23,10 @@ from dsgt.experiments.node import MARK, RULE
 from dsgt.experiments.paper import Task
 from dsgt.experiments.training import weights
 from dsgt.networks import Clocked
+from dsgt.networks.clocked import Seconds
 from dsgt.run import iterate
 
+TIMED = ("number", "model", "together")
 TOLERANCE = 0.2
 """How far from the measurement a prediction may be."""
 
@@ -40,7 +41,7 @@ class Real:
     model: str
     batch: int
     rounds: int
-    timing: str = "messages among computing"
+    timing: str = "parts of a round, by one clock"
     """How the model's parts are timed; part of the key, because another way gives other predictions."""
     where: str = field(default_factory=machine)
     data_dir: Path | None = field(default=None, compare=False)
@@ -59,37 +60,43 @@ class Real:
 
 
 def row(timed: dict[str, Any]) -> Row:
-    """Medians, and the prediction from the parts: nothing of ``together`` enters it."""
-    latency, bandwidth = wire(timed)
-    predicted = predict(np.array(timed["computing"]), timed["dim"], latency, bandwidth)
-    measured = statistics.median(np.array(timed["together"]).max(axis=0).tolist())
+    """The prediction from the parts, beside what was measured: means over the rounds of a turn, because some messages
+    take much longer than others; then medians over the turns."""
+    turns = []
+    for number, model, together in zip(*(np.moveaxis(np.array(timed[name]), 1, 0) for name in TIMED), strict=True):
+        computing, latency, further = parts(number, model)
+        predicted = predict(len(number), computing, timed["dim"], latency, bandwidth(timed["dim"], further))
+        turns.append((computing, latency, further, predicted, together.max()))
+    compute, latency, further, predicted, measured = np.median(turns, axis=0).tolist()
     return {
-        "dim": timed["dim"], "compute": statistics.median(np.array(timed["computing"]).flatten().tolist()),
-        "latency": latency, "bandwidth": bandwidth, "predicted": predicted, "measured": measured,
-        "ratio": predicted / measured,
+        "dim": timed["dim"], "compute": compute, "latency": latency, "bandwidth": bandwidth(timed["dim"], further),
+        "predicted": predicted, "measured": measured, "ratio": predicted / measured,
     }  # fmt: skip
 
 
-def wire(timed: dict[str, Any]) -> tuple[float, float]:
-    """The median time of mixing one number, and the bytes a second that a model's further bytes take."""
-    if not timed["number"][0]:
-        return 0.0, float("inf")
-    # the node that comes last waits for the message only, the others for that node too
-    small, large = (statistics.median(np.array(timed[name]).min(axis=0).tolist()) for name in ("number", "model"))
-    further = max(large - small, 1e-9)
-    return small, 4 * timed["dim"] / further
+def parts(number: Seconds, model: Seconds) -> tuple[float, float, float]:
+    """The mean seconds of computing a round, of a message of one number, and how many more a model takes.
+
+    Given for every node and round when it began, had computed and had mixed, of rounds that mix one number and of
+    rounds that mix a model. A part takes from when the last node begins it to when the last has ended it."""
+    (c, small), (d, large) = (np.diff(times.max(axis=0), axis=-1).mean(axis=0).tolist() for times in (number, model))
+    if len(number) == 1:
+        return (c + d) / 2, 0.0, 0.0
+    latency = min(small, large)  # where a model's size does not show, chance may have it arrive earlier
+    return (c + d) / 2, latency, large - latency
 
 
-def predict(computing: np.ndarray[Any, np.dtype[np.float64]], dim: int, latency: float, bandwidth: float) -> float:
-    """The median round on the virtual clock."""
-    nodes, rounds = computing.shape
-    network = Clocked(
-        weights(RULE, nodes), compute=lambda k: computing[:, k % rounds], latency=latency, bandwidth=bandwidth
-    )
+def bandwidth(dim: int, further: float) -> float:
+    return 4 * dim / further if further else float("inf")
+
+
+def predict(nodes: int, computing: float, dim: int, latency: float, bandwidth: float) -> float:
+    """The mean round on the virtual clock."""
+    network = Clocked(weights(RULE, nodes), compute=computing, latency=latency, bandwidth=bandwidth)
     zero = torch.zeros(nodes, dim)
     states = iterate(DSGT(), lambda x, k: zero, network, torch.zeros(dim), 1.0)
-    clock = [network.seconds for _ in islice(states, rounds + 1)]
-    return statistics.median(np.diff(clock).tolist())
+    next(islice(states, 20, None))
+    return network.seconds / 20
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,8 @@ class Sizes(Plan):
     real_nodes: tuple[int, ...] = (1, 2)
     real_batches: tuple[int, ...] = (1024, 64)
     """A large batch, where computing dominates, and a small one, where messages count."""
+    real_samples: int = 1 << 15
+    """What a real run draws at least: with a small batch that is many rounds, and messages of many durations."""
 
 
 FULL = Sizes(data="cifar10")
@@ -113,9 +122,9 @@ def measure(lab: Lab, plan: Sizes) -> Tables:
         task = Task(data=plan.data, model=model, methods=("dsgt", "dpsgd", "d2", "sgd"), batch=plan.batch)
         clocks.append(paper.timed(lab, task, plan.counts))
     real = [
-        Real(launcher, n, plan.data, model, batch, plan.rounds, data_dir=lab.data_dir)
+        Real(launcher, n, plan.data, model, batch, rounds, data_dir=lab.data_dir)
         for model in plan.models
-        for batch in plan.real_batches
+        for batch, rounds in [(b, max(plan.rounds, plan.real_samples // b)) for b in plan.real_batches]
         for launcher in launchers()
         for n in plan.real_nodes
     ]
