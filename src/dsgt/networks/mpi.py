@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dsgt.networks.peers import TIMEOUT, Peers, Request
+from dsgt.networks.flights import Request
+from dsgt.networks.peers import TIMEOUT, Peers
 from dsgt.topologies.matrix import MatrixLike
 
 _TAGS = 1 << 15  # the least number of tags that MPI promises

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,6 +14,7 @@ from torch import Tensor
 from dsgt.core import Matrix, Mix, Network, Pending
 from dsgt.networks.background import Background
 from dsgt.networks.buffers import LARGE, Buffers
+from dsgt.networks.flights import AllReduce, Exchange, Flight, Request
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
@@ -38,13 +37,6 @@ class NeighbourError(RuntimeError):
             f"hangs, or waits for a neighbour of its own ({reason.strip() or 'no answer'})"
         )
         self.node, self.neighbour = node, neighbour
-
-
-class Request(Protocol):
-    """A message that a transport is moving."""
-
-    def finish(self, timeout: float) -> None:
-        """Return when it has been moved; raise RuntimeError or TimeoutError if it cannot be, or not in time."""
 
 
 class Peers(Network, Mix):
@@ -75,7 +67,7 @@ class Peers(Network, Mix):
         self._averaging = is_averaging(self.W) and self.nodes > 1
         self._buffers = Buffers()
         self._background: Background | None = None
-        self._flights: list[_Flight] = []
+        self._flights: list[Flight] = []
         self._broken = self._agreed = False
         self._sent = 0
         self._check_agreement()
@@ -100,26 +92,23 @@ class Peers(Network, Mix):
     def flow(self, v: Tensor) -> Tensor:
         return self._now(self._flow(v))
 
-    def _mixing(self, v: Tensor) -> _Flight:
+    def _mixing(self, v: Tensor) -> Flight:
         if self._averaging:
             self._count(2 * (self.nodes - 1) / self.nodes, v)
-            return self._booked(_AllReduce(self, v))
+            return AllReduce(self, v)
         self._count(len(self.tells), v)
-        return self._booked(_Exchange(self, v, flow=False))
+        return Exchange(self, v, flow=False)
 
-    def _flow(self, v: Tensor) -> _Flight:
+    def _flow(self, v: Tensor) -> Flight:
         self._count(len(self.tells), v)
-        return self._booked(_Exchange(self, v, flow=True))
+        return Exchange(self, v, flow=True)
 
-    def _booked(self, flight: _Flight) -> _Flight:
-        self._flights.append(flight)
-        return flight
-
-    def _now(self, flight: _Flight) -> Tensor:
+    def _now(self, flight: Flight) -> Tensor:
         flight.depart()
+        self._flights.append(flight)
         return flight.wait()
 
-    def _beside(self, v: Tensor, flight: _Flight) -> Pending:
+    def _beside(self, v: Tensor, flight: Flight) -> Pending:
         """Let the flight travel while the node computes. For a large one that is work: copying, weighting, adding up;
         and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
         if self._threads and v.is_cpu and v.numel() >= LARGE and not self._averaging:
@@ -127,6 +116,7 @@ class Peers(Network, Mix):
             flight.travel_in(self._background)
         else:
             flight.depart()
+        self._flights.append(flight)
         return flight
 
     def gather(self, v: Tensor) -> Tensor:
@@ -187,7 +177,7 @@ class Peers(Network, Mix):
         self._sent += 1
         return self._sent
 
-    def landed(self, flight: _Flight) -> None:
+    def landed(self, flight: Flight) -> None:
         self._flights.remove(flight)
 
     def _break(self) -> None:
@@ -226,90 +216,3 @@ class Peers(Network, Mix):
             raise ValueError(
                 f"nodes 0 and {different[0]} were given different W; build it from the same arguments and seed"
             )
-
-
-class _Flight(Pending):
-    """A mixing. Once it has departed, the first ``wait`` lands it; or it travels in the background."""
-
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
-        self._value: Tensor | None = None
-        self._landing: Future[Tensor] | None = None
-
-    def travel_in(self, background: Background) -> None:
-        """Depart and land there."""
-        self._landing = background.begin(self._travel)
-
-    def _travel(self) -> Tensor:
-        self.depart()
-        return self._land()
-
-    @abstractmethod
-    def depart(self) -> None:
-        """Begin to send and to receive."""
-
-    def wait(self) -> Tensor:
-        if self._value is None:
-            self._value = self._land() if self._landing is None else self._landing.result()
-            self._landing = None
-            self._peers.landed(self)
-        return self._value
-
-    @abstractmethod
-    def _land(self) -> Tensor: ...
-
-
-class _AllReduce(_Flight):
-    """The sum of all nodes' v, in a copy of it, and then their mean."""
-
-    def __init__(self, peers: Peers, v: Tensor) -> None:
-        super().__init__(peers)
-        self._total = peers.scratch(v).copy_(v)
-        self._request: Request | None = None
-
-    def depart(self) -> None:
-        self._request = self._peers.begin_sum(self._total)
-
-    def _land(self) -> Tensor:
-        assert self._request is not None
-        self._peers.finish_sum(self._request)
-        return self._total.div_(self._peers.nodes)
-
-
-class _Exchange(_Flight):
-    """v goes to the neighbours and theirs come into one buffer each; the first buffer becomes the result."""
-
-    def __init__(self, peers: Peers, v: Tensor, *, flow: bool) -> None:
-        super().__init__(peers)
-        self._v: Tensor | None = v.contiguous()
-        self._flow = flow
-        self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
-        self._number = peers.next_number()
-        self._receiving: dict[int, Request] = {}
-        self._sending: dict[int, Request] = {}
-
-    def depart(self) -> None:
-        assert self._v is not None
-        self._receiving, self._sending = self._peers.exchange(self._v, self._buffers, self._number)
-
-    def _land(self) -> Tensor:
-        peers, v = self._peers, self._v
-        assert v is not None
-        result = None
-        for j, weight in peers.hears.items():
-            peers.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
-            heard = self._buffers.pop(j)
-            if self._flow:
-                heard.sub_(v)  # W[i, j] (v_j - v_i)
-            if result is None:
-                result = heard.mul_(weight)
-            else:
-                result.add_(heard, alpha=weight)
-        if result is None:
-            result = torch.zeros_like(v)
-        if not self._flow:
-            result.add_(v, alpha=peers.own)
-        for i in peers.tells:
-            peers.finish(self._sending.pop(i), i)
-        self._v = None
-        return result

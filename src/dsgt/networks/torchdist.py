@@ -15,7 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dsgt.networks.peers import TIMEOUT, Peers, Request
+from dsgt.networks.flights import Request
+from dsgt.networks.peers import TIMEOUT, Peers
 from dsgt.topologies.matrix import MatrixLike
 
 _CHANNELS = itertools.count()

@@ -1,0 +1,110 @@
+"""Mixings under way between real nodes: what departs, travels in front of the node's work or beside it, and lands."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from dsgt.core import Pending
+from dsgt.networks.background import Background
+
+if TYPE_CHECKING:
+    from dsgt.networks.peers import Peers
+
+
+class Request(Protocol):
+    """A message that a transport is moving."""
+
+    def finish(self, timeout: float) -> None:
+        """Return when it has been moved; raise RuntimeError or TimeoutError if it cannot be, or not in time."""
+
+
+class Flight(Pending):
+    """A mixing. Once it has departed, the first ``wait`` lands it; or it travels in the background."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._value: Tensor | None = None
+        self._landing: Future[Tensor] | None = None
+
+    def travel_in(self, background: Background) -> None:
+        """Depart and land there."""
+        self._landing = background.begin(self._travel)
+
+    def _travel(self) -> Tensor:
+        self.depart()
+        return self._land()
+
+    @abstractmethod
+    def depart(self) -> None:
+        """Begin to send and to receive."""
+
+    def wait(self) -> Tensor:
+        if self._value is None:
+            self._value = self._land() if self._landing is None else self._landing.result()
+            self._landing = None
+            self._peers.landed(self)
+        return self._value
+
+    @abstractmethod
+    def _land(self) -> Tensor: ...
+
+
+class AllReduce(Flight):
+    """The sum of all nodes' v, in a copy of it, and then their mean."""
+
+    def __init__(self, peers: Peers, v: Tensor) -> None:
+        super().__init__(peers)
+        self._total = peers.scratch(v).copy_(v)
+        self._request: Request | None = None
+
+    def depart(self) -> None:
+        self._request = self._peers.begin_sum(self._total)
+
+    def _land(self) -> Tensor:
+        assert self._request is not None
+        self._peers.finish_sum(self._request)
+        return self._total.div_(self._peers.nodes)
+
+
+class Exchange(Flight):
+    """v goes to the neighbours and theirs come into one buffer each; the first buffer becomes the result."""
+
+    def __init__(self, peers: Peers, v: Tensor, *, flow: bool) -> None:
+        super().__init__(peers)
+        self._v: Tensor | None = v.contiguous()
+        self._flow = flow
+        self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
+        self._number = peers.next_number()
+        self._receiving: dict[int, Request] = {}
+        self._sending: dict[int, Request] = {}
+
+    def depart(self) -> None:
+        assert self._v is not None
+        self._receiving, self._sending = self._peers.exchange(self._v, self._buffers, self._number)
+
+    def _land(self) -> Tensor:
+        peers, v = self._peers, self._v
+        assert v is not None
+        result = None
+        for j, weight in peers.hears.items():
+            peers.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
+            heard = self._buffers.pop(j)
+            if self._flow:
+                heard.sub_(v)  # W[i, j] (v_j - v_i)
+            if result is None:
+                result = heard.mul_(weight)
+            else:
+                result.add_(heard, alpha=weight)
+        if result is None:
+            result = torch.zeros_like(v)
+        if not self._flow:
+            result.add_(v, alpha=peers.own)
+        for i in peers.tells:
+            peers.finish(self._sending.pop(i), i)
+        self._v = None
+        return result
