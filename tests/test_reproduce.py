@@ -141,8 +141,8 @@ def test_the_clock_predicts_a_round_from_its_parts():
 
 
 def test_a_node_alone_sends_nothing():
-    alone = times(computing=0.01, mixing=0.001)[:1].tolist()
-    row = speedup.row({"dim": 1000, "number": alone, "model": alone, "together": [[0.01] * 3]})
+    alone = times(computing=0.01, mixing=-0.499)[:1].tolist()  # node 0 does not wait for node 1, and has mixed in 1 ms
+    row = speedup.row({"dim": 1000, "number": alone, "model": alone, "together": [[0.011] * 3]})
     assert (row["latency"], row["bandwidth"], row["ratio"]) == (0.0, np.inf, pytest.approx(1.0))
 
 

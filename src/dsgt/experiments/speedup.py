@@ -41,7 +41,7 @@ class Real:
     model: str
     batch: int
     rounds: int
-    timing: str = "parts of a round, by one clock"
+    timing: str = "parts by one clock"
     """How the model's parts are timed; part of the key, because another way gives other predictions."""
     where: str = field(default_factory=machine)
     data_dir: Path | None = field(default=None, compare=False)
@@ -81,7 +81,7 @@ def parts(number: Seconds, model: Seconds) -> tuple[float, float, float]:
     rounds that mix a model. A part takes from when the last node begins it to when the last has ended it."""
     (c, small), (d, large) = (np.diff(times.max(axis=0), axis=-1).mean(axis=0).tolist() for times in (number, model))
     if len(number) == 1:
-        return (c + d) / 2, 0.0, 0.0
+        return d + large, 0.0, 0.0  # what a node alone does to mix is computing
     latency = min(small, large)  # where a model's size does not show, chance may have it arrive earlier
     return (c + d) / 2, latency, large - latency
 
