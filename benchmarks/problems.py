@@ -12,9 +12,7 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # fresh pages are what large
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine, threads that spin steal the time they wait for
 
 import resource
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +20,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse
 import torch
+from timing import in_turn
 from torch import nn
 
 from dsgt import DSGT, iterate
@@ -32,18 +31,6 @@ from dsgt.topologies.weights import metropolis
 
 WARM = 3
 """Turns that do not count: in the first ones the kernel finds the memory and torch its threads."""
-
-
-def interleaved(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """The median seconds of each, measured in turns so that a busy moment hits all alike."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(WARM + repeats):
-        for name, step in contenders.items():
-            begin = time.perf_counter()
-            step()
-            if turn >= WARM:
-                times[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(some) for name, some in times.items()}
 
 
 def report(what: str, ratio: float, target: str, good: bool, details: str) -> None:
@@ -99,7 +86,7 @@ def bench_lenet(repeats: int = 9) -> None:
     problems = {n: Model(lenet(), data, partition.equal(data, n), WithReplacement(batch=1024)) for n in (6, 12, 24)}
     contenders = {"central": central_step(lenet(), data, 1024)}
     contenders |= {f"n = {n}": rounds(p, graph(n)) for n, p in problems.items()}
-    median = interleaved(contenders, repeats)
+    median = in_turn(contenders, repeats, WARM)
     for n, p in problems.items():
         ratio = median[f"n = {n}"] / median["central"]
         details = f"{1e3 * median[f'n = {n}']:.0f} ms / {1e3 * median['central']:.0f} ms, {p.chosen}"
@@ -110,7 +97,7 @@ def bench_logistic(repeats: int = 25) -> None:
     data = cifar_shaped(images=False)
     problem = Logistic(data, partition.equal(data, 24), WithReplacement(batch=1024))
     contenders = {"central": central_step(nn.Linear(3072, 10), data, 1024), "dsgt": rounds(problem, graph(24))}
-    median = interleaved(contenders, repeats)
+    median = in_turn(contenders, repeats, WARM)
     ratio = median["dsgt"] / median["central"]
     details = f"{1e3 * median['dsgt']:.1f} ms / {1e3 * median['central']:.1f} ms"
     report("logistic m=30,730 n=24: round / SGD step", ratio, "<= 2", ratio <= 2, details)
@@ -147,7 +134,7 @@ def bench_mlp(repeats: int = 150) -> None:
     data = Samples(torch.randn(24_000, 50, generator=some), torch.randint(0, 2, (24_000,), generator=some))
     shards, W = partition.equal(data, 24), graph(24)
     problem = Model(mlp(), data, shards, WithReplacement(batch=24 * 32))
-    median = interleaved({"naive": naive_round(data, shards, W, 32), "dsgt": rounds(problem, W)}, repeats)
+    median = in_turn({"naive": naive_round(data, shards, W, 32), "dsgt": rounds(problem, W)}, repeats, WARM)
     ratio = median["naive"] / median["dsgt"]
     details = f"{1 / median['dsgt']:.0f} rounds/s / {1 / median['naive']:.0f} rounds/s, {problem.chosen}"
     report("MLP 50-64-2 n=24, batch 32: rounds/s / naive", ratio, ">= 5", ratio >= 5, details)
@@ -165,7 +152,7 @@ def bench_scale(repeats: int = 7) -> None:
     for n in (1_000, 10_000, 100_000):
         problem = many_nodes(n, 64, 10)
         oracle, x = problem.oracle(0), torch.zeros(n, problem.dim)
-        median = interleaved({"round": rounds(problem, ring(n)), "gradient": lambda: oracle(x, 0)}, repeats)  # noqa: B023
+        median = in_turn({"round": rounds(problem, ring(n)), "gradient": lambda: oracle(x, 0)}, repeats, WARM)  # noqa: B023
         seconds = median["round"]
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         grown = "" if previous is None else f", {seconds / previous:.1f} times the tenth of it"
@@ -178,7 +165,7 @@ def bench_scale(repeats: int = 7) -> None:
 def bench_million(repeats: int = 3) -> None:
     n = 1_000_000
     problem = many_nodes(n, 50, 2)
-    seconds = interleaved({"round": rounds(problem, ring(n))}, repeats)["round"]
+    seconds = in_turn({"round": rounds(problem, ring(n))}, repeats, WARM)["round"]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     report(f"logistic m={problem.dim} on {n:,} nodes: rounds/s", 1 / seconds, "runs", True, f"peak {memory:.1f} GB")
 
