@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 
 from dsgt.comparison.job import Checkpoints, Job, Row
-
-PATIENCE = 0.1
-"""Seconds between two looks at what the workers say."""
+from dsgt.processes import PATIENCE, finished
 
 
 @dataclass(frozen=True)
@@ -37,36 +34,24 @@ def results(
         for job in jobs:
             yield job, job(_teller(job, watch), checkpoints)
         return
-    spawn = get_context("spawn")
-    queue: SimpleQueue[News] = spawn.SimpleQueue()
-    pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=_prepare, initargs=(queue,))
-    try:
-        running = {pool.submit(_work, job, checkpoints): job for job in jobs}
-        while running:
-            done, _ = wait(running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
-            while not queue.empty():
-                news = queue.get()
-                if watch is not None:
-                    watch(news)
-            for future in done:
-                yield running.pop(future), future.result()
-    except BaseException:  # an interrupt must not wait for runs of minutes
-        processes = list(pool._processes.values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.kill()
-        raise
-    pool.shutdown()
+    queue: SimpleQueue[News] = get_context("spawn").SimpleQueue()
+
+    def listen() -> None:
+        while not queue.empty():
+            news = queue.get()
+            if watch is not None:
+                watch(news)
+
+    act = partial(_work, checkpoints=checkpoints)
+    yield from finished(act, jobs, workers, prepare=_prepare, given=(queue,), meanwhile=listen)
 
 
 _queue: SimpleQueue[News]
 
 
 def _prepare(queue: SimpleQueue[News]) -> None:
-    """A worker leaves Ctrl-C to its parent, which ends it."""
     global _queue
     _queue = queue
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(job: Job, checkpoints: Checkpoints | None) -> list[Row]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import platform
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -19,6 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import torch
 
+from dsgt import processes
 from dsgt._version import __version__
 from dsgt.checkpoint.journal import Journal
 
@@ -88,26 +87,12 @@ def work(
 def _done(cases: Sequence[Case], workers: int) -> Iterator[tuple[Case, list[Row]]]:
     if workers < 2 or len(cases) < 2:
         yield from ((case, case()) for case in cases)
-        return
-    before = set(multiprocessing.active_children())
-    spawn = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
-    pool = ProcessPoolExecutor(min(workers, len(cases)), mp_context=spawn, initializer=_begin)
-    try:
-        running = {pool.submit(case): case for case in cases}
-        for future in as_completed(running):
-            yield running[future], future.result()
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-        raise
-    pool.shutdown()
+    else:
+        yield from processes.finished(_rows, cases, workers, prepare=torch.set_num_threads, given=(1,))
 
 
-def _begin() -> None:
-    """In every worker: one thread each, and Ctrl-C is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
+def _rows(case: Case) -> list[Row]:
+    return case()
 
 
 def machine() -> str:

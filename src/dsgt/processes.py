@@ -1,0 +1,54 @@
+"""Independent tasks over worker processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from typing import Any, TypeVar
+
+Task = TypeVar("Task")
+Found = TypeVar("Found")
+
+PATIENCE = 0.1
+"""Seconds between two looks at what happens meanwhile."""
+
+
+def finished(
+    act: Callable[[Task], Found],
+    tasks: Sequence[Task],
+    workers: int,
+    *,
+    prepare: Callable[..., None],
+    given: tuple[Any, ...] = (),
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Task, Found]]:
+    """Each task with what ``act`` found, in the order in which they finish.
+
+    ``prepare(*given)`` is called once in every worker, ``meanwhile`` here, time and again. A worker leaves Ctrl-C to
+    its parent; an interruption or an error ends the workers at once, and loses only what they were working on.
+    """
+    spawn = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
+    pool = ProcessPoolExecutor(
+        min(workers, len(tasks)), mp_context=spawn, initializer=_begin, initargs=(prepare, *given)
+    )
+    try:
+        running = {pool.submit(act, task): task for task in tasks}
+        while running:
+            done, _ = wait(running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+            meanwhile()
+            for future in done:
+                yield running.pop(future), future.result()
+    except BaseException:
+        processes = list(pool._processes.values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+        raise
+    pool.shutdown()
+
+
+def _begin(prepare: Callable[..., None], *given: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare(*given)
