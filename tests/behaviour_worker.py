@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 
 import networkx as nx
@@ -75,6 +76,8 @@ def peaceful() -> None:
             assert net(torch.ones(5, dtype=dtype)).dtype == dtype
         pending = net.start(v)
         assert pending.wait() is pending.wait()
+        with torch.inference_mode():
+            assert torch.allclose(net.start(v.clone()).wait(), (W @ rows)[me], rtol=1e-14)
         net.start(v), net.start(v)  # never waited for: closing drains them
 
     try:
@@ -138,7 +141,11 @@ def reopens() -> None:
         with connect(ring(n)) as net:
             v = torch.full((3,), float(me + k), dtype=torch.float64)
             expected = torch.from_numpy(ring(n)) @ (torch.arange(n, dtype=torch.float64) + k)
-            assert torch.allclose(net(v), expected[me].expand(3))
+            assert torch.allclose(net.start(v).wait(), expected[me].expand(3))
+    for thread in threading.enumerate():
+        if thread.name == "dsgt-background":
+            thread.join(timeout=5)
+            assert not thread.is_alive()
 
 
 def dies() -> None:
@@ -165,8 +172,23 @@ def hangs() -> None:
             raise
 
 
+def absent() -> None:
+    """The last node of a row does not come to an all-reduce."""
+    n = size()
+    row = (np.eye(n) + metropolis(nx.path_graph(n))) / 2
+    with connect(row, timeout=TIMEOUT) as net:
+        if net.node == n - 1:
+            time.sleep(1000)
+        try:
+            net.mean(torch.zeros(3))
+        except dsgt.NeighbourError as error:
+            print(f"node {net.node} says: {error}", flush=True)
+            raise
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if "beside" in sys.argv:
-        dsgt.networks.peers.LARGE = 1
-    {"peaceful": peaceful, "reopens": reopens, "dies": dies, "raises": raises, "hangs": hangs}[sys.argv[2]]()
+        dsgt.networks.peers.LARGE = dsgt.networks.buffers.LARGE = 1
+    scenarios = (peaceful, reopens, dies, raises, hangs, absent)
+    {scenario.__name__: scenario for scenario in scenarios}[sys.argv[2]]()

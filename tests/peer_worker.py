@@ -21,6 +21,8 @@ from dsgt.core import Network
 
 ROUNDS = 200
 LR = 0.02
+BESIDE = {"dsgt", "dpsgd", "gnsd", "extra"}
+"""The methods that start a message and wait for it later."""
 
 
 def network(kind: str, W: object) -> Network:
@@ -93,6 +95,7 @@ def main(kind: str, folder: Path) -> None:
             sent = net.traffic.mixings
             found[name, "optimizer"] = by_optimizer(case, net, n)
             assert sent <= ROUNDS * case.algorithm.sends + 2, (name, sent)
+            assert (net._background is not None) == (name in BESIDE and "beside" in sys.argv), name
     torch.save(found, folder / f"node{net.node}.pt")
     if kind == "torch":
         dist.destroy_process_group()
@@ -101,5 +104,5 @@ def main(kind: str, folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if "beside" in sys.argv:
-        dsgt.networks.peers.LARGE = 1
+        dsgt.networks.peers.LARGE = dsgt.networks.buffers.LARGE = 1
     main(sys.argv[1], Path(sys.argv[2]))

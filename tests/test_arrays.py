@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import dsgt
 from cases import CASES, F64, graph, quadratic
+from dsgt import data, problems
 from dsgt.core import Algorithm, Mix, tensors
 from dsgt.networks import Dense, arrays
 from dsgt.topologies import averaging, metropolis
@@ -46,6 +48,8 @@ def test_the_methods_text_is_given_arrays_in_a_small_run_only(request: pytest.Fi
     seen = set()
 
     class Watched(dsgt.DSGT):
+        arithmetic = True
+
         def update(self, s: Any, g: Any, mix: Mix, lr: float) -> Any:
             seen.add(type(g).__name__)
             return super().update(s, g, mix, lr)
@@ -82,6 +86,32 @@ def test_derivatives_of_a_run_are_torchs_to_compute() -> None:
     assert start.grad.abs().min() > 0
 
 
+def test_a_learning_rate_of_numpys_does_not_change_the_precision() -> None:
+    least = problem(N)
+    single = problems.LeastSquares(
+        data.Samples(least.data.features.float(), least.data.targets.float()), least.shards, least.sampling
+    )
+    for lr in (np.float64(0.01), lambda k: 0.01 / np.sqrt(k + 1)):
+        assert dsgt.run(dsgt.DSGT(), single, metropolis(graph(N)), rounds=3, lr=lr).x.dtype == torch.float32
+
+
+def test_a_schedule_is_asked_once_a_round() -> None:
+    asked: list[int] = []
+
+    def lr(k: int) -> float:
+        asked.append(k)
+        return 0.01
+
+    go(dsgt.DSGT(), Dense(metropolis(graph(N))), lr=lr)
+    assert asked == [0, *range(40)]  # the first is looked at before any work
+
+
+def test_products_that_blas_would_share_among_threads_are_torchs() -> None:
+    with torch.no_grad():
+        assert arrays.pay(Dense(metropolis(graph(24))), dsgt.DSGT(), torch.zeros(24, 51))
+        assert not arrays.pay(Dense(metropolis(graph(100))), dsgt.DSGT(), torch.zeros(100, 120))
+
+
 class State(NamedTuple):
     x: Tensor
 
@@ -100,3 +130,24 @@ class Clipped(Algorithm[State]):
 
 def test_a_method_that_does_not_say_it_is_arithmetic_is_given_tensors() -> None:
     assert go(Clipped(), Dense(metropolis(graph(N)))).x.isfinite().all()
+
+
+def test_a_subclass_with_an_update_of_its_own_must_say_it_again() -> None:
+    class Clamped(dsgt.DSGT):
+        def update(self, s: Any, g: Tensor, mix: Mix, lr: float) -> Any:
+            return super().update(s, g.clamp(-1, 1), mix, lr)
+
+    assert not Clamped.arithmetic
+    assert go(Clamped(), Dense(metropolis(graph(N)))).x.isfinite().all()
+
+
+class Together(Clipped):
+    arithmetic = True
+
+    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
+        return State(mix.together(s.x - lr * g, s.x[..., :1])[0])
+
+
+def test_a_method_that_mixes_together_cannot_be_arithmetic() -> None:
+    with pytest.raises(TypeError, match="do not declare it arithmetic"):
+        go(Together(), Dense(metropolis(graph(N))))

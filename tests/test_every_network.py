@@ -13,7 +13,7 @@ from cases import CASES, F64, graph, quadratic
 from launch import HERE, launch
 from peer_worker import LR, ROUNDS
 
-WORLDS = ["torch 2", "torch 4", "torch 6", "mpi 2", "mpi 4", "torch 2 beside", "mpi 2 beside"]
+WORLDS = ["torch 2", "torch 4", "torch 6", "mpi 2", "mpi 4", "torch 4 beside", "mpi 4 beside"]
 """Launcher and nodes; "beside": vectors of any size travel in the background."""
 
 

@@ -24,9 +24,10 @@ def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int, b
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
+@beside
 @kinds
-def test_networks_can_be_opened_one_after_the_other(kind: str):
-    finished = launch(kind, 3, WORKER, kind, "reopens")
+def test_networks_can_be_opened_one_after_the_other(kind: str, beside: tuple[str, ...]):
+    finished = launch(kind, 3, WORKER, kind, "reopens", *beside)
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
@@ -50,3 +51,13 @@ def test_a_node_that_hangs_is_named_by_its_neighbours_and_the_job_ends(kind: str
     assert says, finished.stdout + finished.stderr
     assert {neighbour for _, neighbour in says} == {"1"}
     assert time.monotonic() - began < 80  # it ended by itself, not by our timeout
+
+
+@kinds
+def test_everybody_names_a_neighbour_when_one_is_missing_from_an_all_reduce(kind: str):
+    finished = launch(kind, 4, WORKER, kind, "absent", timeout=90)
+    assert finished.returncode != 0
+    says = re.findall(r"node (\d) says: node \d heard nothing from (.*?) for", finished.stdout)
+    assert says, finished.stdout + finished.stderr
+    # the launcher may have ended a node that has not spoken yet
+    assert set(says) <= {(str(i), f"its neighbour, node {i + 1},") for i in range(3)}, says

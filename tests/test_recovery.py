@@ -17,7 +17,7 @@ from cases import CASES, F64, Quadratic, graph, quadratic
 from dsgt import checkpoint, data, metrics, problems
 from dsgt.core import Done, Mix, Pending, tensors
 from dsgt.networks import Dense
-from dsgt.topologies import WEIGHTS, metropolis, rho, survivors, torus, without
+from dsgt.topologies import WEIGHTS, fdla, metropolis, rho, survivors, torus, without
 from interrupted import problem
 
 N = 6
@@ -127,6 +127,14 @@ def test_fdla_is_found_again_where_a_constant_is_as_fast():
     assert np.abs(WEIGHTS["fdla"](squares) - WEIGHTS["best-constant"](squares)).max() < 1e-6
     found = without(WEIGHTS["fdla"](squares), squares, 12)
     assert rho(found) < rho(WEIGHTS["best-constant"](survivors(squares, 12))) - 0.01
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-8])
+def test_the_fastest_weights_are_known_by_their_rho(tol: float):
+    graph = nx.cycle_graph(9)
+    graph.add_edges_from([(0, 2), (0, 3), (4, 6), (1, 5)])
+    found = without(fdla(graph, tol=tol).W, graph, 7)
+    assert np.abs(found - WEIGHTS["fdla"](survivors(graph, 7))).max() < 1e-12
 
 
 def test_weights_of_no_known_rule_become_metropolis_or_push():

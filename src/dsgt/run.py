@@ -125,9 +125,23 @@ def iterate(
     network = as_network(network)
     check(type(algorithm).__name__, algorithm.needs, network.matrices)
     x = as_start(x0, network)
-    begin = after if after is not None else (0, algorithm.init(x, network.at(0)))
-    states = _iterate(algorithm, grad, network, as_schedule(lr), begin, restart_every, looked_at=lambda k: True)
-    return (state for _, state in states)
+    return _states(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
+
+
+def _states(
+    algorithm: Algorithm[S],
+    grad: Oracle,
+    network: Network,
+    x: Tensor,
+    lr: Callable[[int], float],
+    after: tuple[int, S] | None,
+    restart_every: int | None,
+) -> Iterator[S]:
+    begin = after if after is not None else (0, algorithm.init(x, network.at(0)))  # which may send a message
+    states = _iterate(algorithm, grad, network, lr, begin, restart_every, looked_at=lambda k: True)
+    del x, after, begin  # with a million nodes the memory is wanted
+    for _, state in states:
+        yield state
 
 
 def _iterate(
@@ -145,8 +159,7 @@ def _iterate(
     if state[0].is_cpu:
         keep_freed_memory()
     if restart_every is None and arrays.pay(network, algorithm, state[0]):
-        grad = _checked(grad, network, lr)
-        yield from arrays.rounds(algorithm, grad, network, lr, (k, state), looked_at)
+        yield from arrays.rounds(algorithm, _checked(grad, network), network, lr, (k, state), looked_at)
     dtype = state[0].dtype
     rate: Rate | None = None
     while True:
@@ -169,10 +182,10 @@ def _iterate(
         k += 1
 
 
-def _checked(grad: Oracle, network: Network, lr: Callable[[int], float]) -> Oracle:
-    def checked(x: Tensor, k: int) -> Tensor:
+def _checked(grad: Oracle, network: Network) -> Callable[[Tensor, int, float], Tensor]:
+    def checked(x: Tensor, k: int, lr: float) -> Tensor:
         g = grad(x, k)
-        check_gradient(g, x, network, k, lr(k))
+        check_gradient(g, x, network, k, lr)
         return g
 
     return checked

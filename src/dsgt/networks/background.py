@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 Task: TypeAlias = Callable[[], Tensor]
-Tasks: TypeAlias = "SimpleQueue[tuple[Future[Tensor], Task]]"
+Tasks: TypeAlias = "SimpleQueue[tuple[Future[Tensor], Task] | None]"
+"""None is the last."""
 
 LINGERING = 5.0
 """Seconds that a process waits at its end for a task that has been begun: enough for a message, not for a dead node."""
@@ -36,6 +37,11 @@ class Background:
         self._tasks.put((future, task))
         return future
 
+    def close(self) -> None:
+        """When all tasks are done: no more will come."""
+        self._tasks.put(None)
+        atexit.unregister(self._linger)
+
     def _linger(self) -> None:
         if (future := self._newest()) is not None:
             wait([future], timeout=LINGERING)
@@ -44,10 +50,10 @@ class Background:
 def _work(tasks: Tasks, cores: int) -> None:
     torch.set_num_threads(cores)  # a new thread would use all of them
     with torch.no_grad():
-        while True:
-            future, task = tasks.get()
+        while (job := tasks.get()) is not None:
+            future, task = job
             try:
                 future.set_result(task())
             except BaseException as error:
                 future.set_exception(error)
-            del future, task  # what they hold is memory that others wait for
+            del job, future, task  # what they hold is memory that others wait for

@@ -30,14 +30,16 @@ class Flight(Pending):
         self._peers = peers
         self._value: Tensor | None = None
         self._landing: Future[Tensor] | None = None
+        self._inference = torch.is_inference_mode_enabled()  # a thread has modes of its own
 
     def travel_in(self, background: Background) -> None:
         """Depart and land there."""
         self._landing = background.begin(self._travel)
 
     def _travel(self) -> Tensor:
-        self.depart()
-        return self._land()
+        with torch.inference_mode(self._inference):
+            self.depart()
+            return self._land()
 
     @abstractmethod
     def depart(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,14 @@ from dsgt.networks.flights import AllReduce, Exchange, Flight, Request
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
 TIMEOUT = 300.0
-"""Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take."""
+"""Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take. For a large message
+that travels while the node computes they run from its departure."""
 
 
 GREETING = 0.1
 """The share of it that is kept for finding out who is missing from an all-reduce."""
 ROLL_CALL = -1
-"""The number of the messages that do it: those who have not come so far are already waited for under another."""
+"""The first number, downwards, of the messages that do it: who has not come so far is waited for under another."""
 
 
 class NeighbourError(RuntimeError):
@@ -136,6 +138,9 @@ class Peers(Network, Mix):
         """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""
         while self._flights and not self._broken:
             self._flights[0].wait()
+        if self._background is not None and not self._broken:
+            self._background.close()
+            self._background = None
 
     @abstractmethod
     def exchange(
@@ -155,11 +160,14 @@ class Peers(Network, Mix):
 
     def finish_sum(self, request: Request) -> None:
         """Wait for an all-reduce. Nobody can tell who is missing in one; so where it fails, the neighbours greet each
-        other in the time that is left, and who does not answer is named."""
+        other in the time that is left, and who does not answer is named. Who waits for an answer does not greet again,
+        and so is named by those who are further away."""
         try:
             request.finish((1 - GREETING) * self.timeout)
         except (RuntimeError, TimeoutError):
-            self._greet(GREETING * self.timeout, ROLL_CALL)
+            end = time.monotonic() + GREETING * self.timeout
+            for distance in range(self.nodes - 1):
+                self._greet(max(end - time.monotonic(), 0.01), ROLL_CALL - distance)
             with self.naming(None):
                 raise
 

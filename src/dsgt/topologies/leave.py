@@ -8,12 +8,15 @@ import networkx as nx
 
 from dsgt.core import Matrix
 from dsgt.topologies.check import graph_of_numbers, nearest
-from dsgt.topologies.fastest import LARGEST
+from dsgt.topologies.fastest import LARGEST, fdla, fmmc
 from dsgt.topologies.matrix import MatrixLike, as_matrix
+from dsgt.topologies.spectrum import rho
 from dsgt.topologies.weights import WEIGHTS
 
 SAME = 1e-6
-"""Two rules' weights on one graph differ by more than this, and FDLA's are found more exactly."""
+"""Two rules' weights on one graph differ by more than this."""
+AS_FAST = 2e-4
+"""How far rho may be from the smallest one: FDLA and FMMC are asked for rho, and weights of equal rho may differ."""
 
 
 def without(W: MatrixLike, graph: nx.Graph[int], gone: int | Iterable[int], *, rule: str | None = None) -> Matrix:
@@ -43,14 +46,27 @@ def _check_links(W: Matrix, graph: nx.Graph[int]) -> None:
 
 def _rule_of(W: Matrix, graph: nx.Graph[int]) -> str:
     if graph.is_directed() or abs(W - W.T).max() > SAME:
-        candidates, otherwise = ["push", "pull"], "push"
-    else:
-        # FDLA comes before the best constant, which on a ring and its like is the same: then it is found again.
-        fastest = ["fdla", "fmmc"] if len(graph) <= LARGEST else []
-        candidates = ["metropolis", "lazy-metropolis", "local-degree", "max-degree", *fastest, "best-constant"]
-        otherwise = "metropolis"
-    same = (rule for rule in candidates if abs(WEIGHTS[rule](graph) - W).max() < SAME)
-    return next(same, otherwise)
+        return _same(W, graph, "push", "pull") or "push"
+    # FDLA comes before the best constant, which on a ring and its like is the same: then it is found again.
+    known = _same(W, graph, "metropolis", "lazy-metropolis", "local-degree", "max-degree")
+    return known or _fastest(W, graph) or _same(W, graph, "best-constant") or "metropolis"
+
+
+def _same(W: Matrix, graph: nx.Graph[int], *rules: str) -> str | None:
+    return next((rule for rule in rules if abs(WEIGHTS[rule](graph) - W).max() < SAME), None)
+
+
+def _fastest(W: Matrix, graph: nx.Graph[int]) -> str | None:
+    """By the weights themselves or, where others are as fast, by their rho."""
+    if len(graph) > LARGEST:
+        return None
+    best, positive, reached = fdla(graph), fmmc(graph), rho(W)
+    for rule, found in (("fdla", best), ("fmmc", positive)):
+        if abs(found.W - W).max() < SAME:
+            return rule
+    if reached < best.rho + AS_FAST:
+        return "fdla"
+    return "fmmc" if W.min() > -SAME and reached < positive.rho + AS_FAST else None
 
 
 def survivors(graph: nx.Graph[int], gone: int | Iterable[int]) -> nx.Graph[int]:
