@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
@@ -25,12 +26,12 @@ class Journal:
         self.finished: list[dict[str, Any]] = self._read() if resume and path.is_file() else []
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in (self.about, *self.finished)))
+        temporary.write_text("".join(_line(piece) for piece in (self.about, *self.finished)))
         temporary.replace(path)
 
     def append(self, piece: Mapping[str, Any]) -> None:
         with self.path.open("a") as file:
-            file.write(json.dumps(dict(piece)) + "\n")
+            file.write(_line(piece))
             file.flush()
             os.fsync(file.fileno())
 
@@ -40,10 +41,7 @@ class Journal:
         lines = []
         for number, text in enumerate(self.path.read_text(errors="replace").splitlines(), start=1):
             try:
-                line = json.loads(text)
-                if not isinstance(line, dict):
-                    raise ValueError("it is not a table")
-                lines.append(line)
+                lines.append(_piece(text))
             except (ValueError, RecursionError) as error:
                 warnings.warn(f"line {number} of {self.path} is not whole ({error}); its work is done again",
                               CheckpointWarning, stacklevel=4)  # fmt: skip
@@ -58,3 +56,21 @@ class Journal:
                     "the same settings, or use another folder"
                 )
         return lines[1:]
+
+
+def _line(piece: Mapping[str, Any]) -> str:
+    """With a checksum: also a digit that has changed on the disk is noticed."""
+    return json.dumps({**piece, "checksum": _checksum(piece)}) + "\n"
+
+
+def _piece(line: str) -> dict[str, Any]:
+    piece = json.loads(line)
+    if not isinstance(piece, dict):
+        raise ValueError("it is not a table")
+    if piece.pop("checksum", "") != _checksum(piece):
+        raise ValueError("its checksum is wrong")
+    return piece
+
+
+def _checksum(piece: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(piece)).encode()).hexdigest()[:16]

@@ -75,8 +75,10 @@ def locate(root: Path | str | None, *, download: bool | None, url: str = URL, md
     return folder
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Knows NumPy arrays and byte strings; everything else in a pickle is refused before it runs."""
+class _ArraysOnly(pickle._Unpickler):
+    """Knows NumPy arrays and byte strings; everything else in a pickle is refused before it runs.
+
+    Python's own reader, not C's: that one keeps a table as long as the largest number in the file says."""
 
     def find_class(self, module: str, name: str) -> Any:
         known: dict[tuple[str, str], Any] = {
