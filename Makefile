@@ -18,9 +18,10 @@ lint: .venv/installed-test
 types: .venv/installed-test
 	$(BIN)/mypy
 
-# One thread a process: the tests' tensors are small, and threads of several processes wait for each other.
+# One thread a process: the tests' tensors are small, and threads of several processes wait for each other. A file in one
+# process: real nodes that its tests share are started once.
 unit: .venv/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
 faults: .venv/installed-test

@@ -17,8 +17,7 @@ WORLDS = ["torch 2", "torch 4", "torch 6", "mpi 2", "mpi 4", "torch 4 beside", "
 """Launcher and nodes; "beside": vectors of any size travel in the background."""
 
 
-# A group, so that tests in several processes start each world once.
-@pytest.fixture(scope="module", params=[pytest.param(w, marks=pytest.mark.xdist_group(w)) for w in WORLDS])
+@pytest.fixture(scope="module", params=WORLDS)
 def nodes(request, tmp_path_factory) -> list[dict[tuple[str, str], torch.Tensor]]:
     """What every node of a real network found; all methods in one start, because starting is what takes long."""
     kind, n, *how = request.param.split()

@@ -16,8 +16,7 @@ kinds = pytest.mark.parametrize("kind", ["torch", "mpi"])
 beside = pytest.mark.parametrize("beside", [(), ("beside",)], ids=["in front", "beside"])
 
 
-@beside
-@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize(("n", "beside"), [(2, ()), (3, ()), (3, ("beside",))])
 @kinds
 def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int, beside: tuple[str, ...]):
     finished = launch(kind, n, WORKER, kind, "peaceful", *beside)
@@ -31,8 +30,7 @@ def test_networks_can_be_opened_one_after_the_other(kind: str, beside: tuple[str
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
-@beside
-@pytest.mark.parametrize("fault", ["dies", "raises"])
+@pytest.mark.parametrize(("fault", "beside"), [("dies", ()), ("raises", ()), ("dies", ("beside",))])
 @kinds
 def test_a_node_that_ends_ends_the_job_with_an_exit_code(kind: str, fault: str, beside: tuple[str, ...]):
     finished = launch(kind, 3, WORKER, kind, fault, *beside, timeout=90)
