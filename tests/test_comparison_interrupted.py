@@ -27,7 +27,11 @@ def here(out: Path) -> bytes:
     return (out / "rows.jsonl").read_bytes()
 
 
-def start(out: Path, workers: int, prepare: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+def start(out: Path, workers: int, limit: Callable[[], None] = lambda: None) -> subprocess.Popen[str]:
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's job in the background is started deaf to it
+        limit()
+
     return subprocess.Popen(
         [
             sys.executable,
