@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from dsgt.core import Algorithm, Mix, tensors
 from dsgt.networks import Dense, arrays
 from dsgt.topologies import averaging, metropolis
 from interrupted import problem
+from unusual import Clipped, Together
 
 N = 6
 
@@ -112,22 +113,6 @@ def test_products_that_blas_would_share_among_threads_are_torchs() -> None:
         assert not arrays.pay(Dense(metropolis(graph(100))), dsgt.DSGT(), torch.zeros(100, 120))
 
 
-class State(NamedTuple):
-    x: Tensor
-
-
-class Clipped(Algorithm[State]):
-    """Uses torch's own functions, and does not say that it is arithmetic."""
-
-    sends, exact = 1, False
-
-    def init(self, x: Tensor, mix: Mix) -> State:
-        return State(x)
-
-    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        return State(mix(s.x - lr * torch.tanh(g)))
-
-
 def test_a_method_that_does_not_say_it_is_arithmetic_is_given_tensors() -> None:
     assert go(Clipped(), Dense(metropolis(graph(N)))).x.isfinite().all()
 
@@ -139,13 +124,6 @@ def test_a_subclass_with_an_update_of_its_own_must_say_it_again() -> None:
 
     assert not Clamped.arithmetic
     assert go(Clamped(), Dense(metropolis(graph(N)))).x.isfinite().all()
-
-
-class Together(Clipped):
-    arithmetic = True
-
-    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        return State(mix.together(s.x - lr * g, s.x[..., :1])[0])
 
 
 def test_a_method_that_mixes_together_cannot_be_arithmetic() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +10,12 @@ from torch import Tensor
 
 import dsgt
 from cases import CASES, F64, graph
-from dsgt.core import Algorithm, Mix, tensors
+from dsgt.core import Algorithm, tensors
 from dsgt.networks import Dense, blocks
 from dsgt.rate import Rate
 from dsgt.threads import threads
 from dsgt.topologies import metropolis
+from unusual import Clipped, Together
 
 N, M, ROUNDS = 6, 101, 8
 each = pytest.mark.parametrize("name", CASES)
@@ -65,30 +66,6 @@ def test_blocks_leave_no_column_out() -> None:
         widths = blocks._widths(24, m)
         assert sum(widths) == m
         assert 24 * max(widths) <= max(blocks.BLOCK, 24 * blocks.NARROWEST)
-
-
-class State(NamedTuple):
-    x: Tensor
-
-
-class Clipped(Algorithm[State]):
-    """Looks at all coordinates at once, so it must not be cut; it does not say that it may be."""
-
-    sends, exact = 1, False
-
-    def init(self, x: Tensor, mix: Mix) -> State:
-        return State(x)
-
-    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        return State(mix(s.x - lr * g / g.norm(dim=-1, keepdim=True)))
-
-
-class Together(Clipped):
-    arithmetic = True
-
-    def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        x, _ = mix.together(s.x - lr * g, s.x[..., :1])
-        return State(x)
 
 
 def test_a_method_that_does_not_say_it_is_arithmetic_is_not_cut(request: pytest.FixtureRequest) -> None:

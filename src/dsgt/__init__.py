@@ -17,9 +17,10 @@ from dsgt.algorithms import (
 )
 from dsgt.comparison import Comparison, Settings, compare
 from dsgt.core import Algorithm, Mix, Needs, Network, Pending, restart_tracking, settle
+from dsgt.divergence import DivergedError
 from dsgt.networks import NeighbourError
 from dsgt.optim import Optimizer
-from dsgt.run import DivergedError, Result, iterate, run
+from dsgt.run import Result, iterate, run
 
 __all__ = [
     "ALGORITHMS",

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from dsgt.core import Algorithm, Network, tensors, with_tensors
+from dsgt.divergence import check_gradient
 from dsgt.networks.buffers import LARGE, Reusing
-from dsgt.run import as_schedule, check_gradient
+from dsgt.run import as_schedule
 from dsgt.topologies.needs import check
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +17,7 @@ from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
+from dsgt.divergence import DivergedError, check_finite, check_gradient, check_shape
 from dsgt.memory import keep_freed_memory
 from dsgt.networks import arrays, blocks
 from dsgt.networks.dense import Dense
@@ -29,21 +29,8 @@ from dsgt.topologies.needs import check
 
 Schedule: TypeAlias = float | Callable[[int], float]
 
-
 SMALL = 1 << 16
 """Up to this many numbers in all models together, one core is faster than several."""
-
-
-class DivergedError(ArithmeticError):
-    """A run is on its way to infinity: a gradient or a loss is no number any more, or the loss is beyond its limit."""
-
-    def __init__(self, node: int, k: int, lr: float, *, what: str = "", hint: str = "", where: str = "") -> None:
-        self.node, self.k, self.lr = node, k, lr
-        self.everywhere = bool(what)
-        """Whether every node has seen it: the loss is measured by all, a gradient by one."""
-        self.what = what or f"the gradient of node {node} in round {k} is not finite"
-        hint = hint or "the data holds a NaN, or lr is too large: lower it, or use weights with a wider stability limit"
-        super().__init__(f"{self.what} (lr = {lr:g}); {hint}{where and '; '}{where}")
 
 
 def as_network(network: Network | MatrixLike) -> Network:
@@ -59,10 +46,10 @@ def as_schedule(lr: Schedule) -> Callable[[int], float]:
         value = given(k)
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"lr is {value} in round {k}; a learning rate is a finite number above 0")
-        return value
+        return float(value)  # a number of NumPy's would decide the precision of what it multiplies
 
-    checked(0)
-    return checked if callable(lr) else given
+    constant = checked(0)
+    return checked if callable(lr) else lambda k: constant
 
 
 def as_start(x0: Tensor, network: Network) -> Tensor:
@@ -77,33 +64,6 @@ def as_start(x0: Tensor, network: Network) -> Tensor:
         f"x0 has shape {tuple(x0.shape)}, but the network has {network.nodes} nodes: give one model (m,) for all, "
         f"or one row per node ({network.nodes}, m)"
     )
-
-
-def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:
-    check_shape(g, x)
-    check_finite(g, network, k, lr)
-
-
-def check_shape(g: Tensor, x: Tensor) -> None:
-    if g.shape != x.shape:
-        raise ValueError(f"the gradient has shape {tuple(g.shape)}, but the models have shape {tuple(x.shape)}")
-
-
-def check_finite(g: Tensor, network: Network, k: int, lr: float) -> None:
-    """For a gradient, or some columns of it."""
-    if not math.isfinite(_total(g)):  # one cheap pass; only a suspicion is looked at closely
-        finite = g.isfinite().all(dim=-1)
-        if not finite.all():
-            node = network.node if network.node is not None else int((~finite).nonzero()[0])
-            raise DivergedError(node, k, lr)
-
-
-def _total(g: Tensor) -> float:
-    """A number that is finite only if all of g is; for a small g NumPy is the quicker one to ask."""
-    if g.is_cpu and g.numel() <= 10_000 and not g.requires_grad:
-        numbers = g.numpy()
-        return float(np.vdot(numbers, numbers))
-    return float(g.detach().sum())
 
 
 def iterate(

@@ -18,10 +18,11 @@ from dsgt.commands.training import Watch, prepare, table, write
 from dsgt.comparison import Job, Settings, read_settings
 from dsgt.comparison.job import MEASURED
 from dsgt.core import Network
+from dsgt.divergence import DivergedError
 from dsgt.networks import NeighbourError
 from dsgt.networks.launched import KINDS, Launched, launched
 from dsgt.networks.peers import TIMEOUT
-from dsgt.run import DivergedError, run
+from dsgt.run import run
 from dsgt.topologies.check import nearest
 
 # mpiexec gives every rank a terminal of its own, also where its output goes to a file

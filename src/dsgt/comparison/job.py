@@ -20,7 +20,8 @@ from dsgt._version import __version__
 from dsgt.algorithms import ALGORITHMS
 from dsgt.checkpoint import fingerprint
 from dsgt.comparison.settings import Settings
-from dsgt.run import DivergedError, run
+from dsgt.divergence import DivergedError
+from dsgt.run import run
 
 Row = dict[str, Any]
 

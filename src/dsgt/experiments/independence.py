@@ -19,11 +19,12 @@ from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Matrix
 from dsgt.data.names import named_data, named_partition
 from dsgt.data.sampling import WithReplacement
+from dsgt.divergence import DivergedError
 from dsgt.experiments import style
 from dsgt.experiments.cases import Row
 from dsgt.experiments.lab import Experiment, Lab, Plan, Tables, records
 from dsgt.problems import Logistic
-from dsgt.run import DivergedError, iterate
+from dsgt.run import iterate
 from dsgt.threads import threads
 
 NODES, BATCH, L2 = 32, 256, 1e-2

@@ -49,7 +49,7 @@ def rounds(
             yield k, tensors
         state: Any = _each(lambda v: v.numpy(), tensors)
         while True:
-            rate = float(lr(k))  # a number of NumPy's would decide the precision of the product
+            rate = lr(k)
             g: Any = grad(from_numpy(state[0]), k, rate).detach().numpy()
             state = update(state, g, mix, rate)
             k += 1

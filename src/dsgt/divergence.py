@@ -1,0 +1,49 @@
+"""A run on its way to infinity: how it is noticed in a gradient, and the error that says so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from torch import Tensor
+
+from dsgt.core import Network
+
+
+class DivergedError(ArithmeticError):
+    """A run is on its way to infinity: a gradient or a loss is no number any more, or the loss is beyond its limit."""
+
+    def __init__(self, node: int, k: int, lr: float, *, what: str = "", hint: str = "", where: str = "") -> None:
+        self.node, self.k, self.lr = node, k, lr
+        self.everywhere = bool(what)
+        """Whether every node has seen it: the loss is measured by all, a gradient by one."""
+        self.what = what or f"the gradient of node {node} in round {k} is not finite"
+        hint = hint or "the data holds a NaN, or lr is too large: lower it, or use weights with a wider stability limit"
+        super().__init__(f"{self.what} (lr = {lr:g}); {hint}{where and '; '}{where}")
+
+
+def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:
+    check_shape(g, x)
+    check_finite(g, network, k, lr)
+
+
+def check_shape(g: Tensor, x: Tensor) -> None:
+    if g.shape != x.shape:
+        raise ValueError(f"the gradient has shape {tuple(g.shape)}, but the models have shape {tuple(x.shape)}")
+
+
+def check_finite(g: Tensor, network: Network, k: int, lr: float) -> None:
+    """For a gradient, or some columns of it."""
+    if not math.isfinite(_total(g)):  # one cheap pass; only a suspicion is looked at closely
+        finite = g.isfinite().all(dim=-1)
+        if not finite.all():
+            node = network.node if network.node is not None else int((~finite).nonzero()[0])
+            raise DivergedError(node, k, lr)
+
+
+def _total(g: Tensor) -> float:
+    """A number that is finite only if all of g is; for a small g NumPy is the quicker one to ask."""
+    if g.is_cpu and g.numel() <= 10_000 and not g.requires_grad:
+        numbers = g.numpy()
+        return float(np.vdot(numbers, numbers))
+    return float(g.detach().sum())
