@@ -120,6 +120,10 @@ class Network(ABC):
         """Uninitialised memory for a tensor like v: fresh, or where the network knows of some, used before."""
         return torch.empty_like(v)
 
+    def lent(self, v: Tensor) -> bool:
+        """Whether v is scratch memory of this network that no other tensor shares."""
+        return False
+
     def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
         """Called by the loop when every node has computed its gradient of round k."""
 

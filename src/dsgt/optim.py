@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from dsgt.core import Algorithm, Network, tensors, with_tensors
 from dsgt.divergence import check_gradient
-from dsgt.networks.buffers import LARGE, Reusing
+from dsgt.networks import inplace
 from dsgt.run import as_schedule
 from dsgt.topologies.needs import check
 
@@ -56,9 +55,7 @@ class Optimizer(torch.optim.Optimizer):
         self._params = trained
         self._flat = _flatten(trained)
         self._state: Any = None
-        # a GPU's allocator uses memory again by itself, and for small vectors so does the CPU's
-        on_large = self._flat.is_cpu and self._flat.numel() >= LARGE
-        self._reusing: AbstractContextManager[Any] = Reusing(network.scratch) if on_large else nullcontext()
+        self._in_place = inplace.InPlace(algorithm, network, consume=False)  # a step that fails leaves all as it was
         self._fresh: set[int] = set()
         for p in trained:
             p.register_hook(_announcer(self, p))
@@ -88,8 +85,11 @@ class Optimizer(torch.optim.Optimizer):
         check_gradient(g, x, self.network, self.round, lr)
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory
-        with self._reusing:
-            self._state = self.algorithm.update(self._state._replace(x=x), g, mix, lr)
+        state = self._state._replace(x=x)
+        if inplace.pay(self.algorithm, state, g):
+            self._state = self._in_place.update(state, g, mix, lr)
+        else:
+            self._state = self.algorithm.update(state, g, mix, lr)
         self._flat.copy_(self._state.x)
         if self._flat.dtype == self._state.x.dtype:
             self._state = self._state._replace(x=self._flat)

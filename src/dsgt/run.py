@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeAlias
 
@@ -17,9 +16,10 @@ from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
-from dsgt.divergence import DivergedError, check_finite, check_gradient, check_shape
+from dsgt.divergence import DivergedError, check_gradient
 from dsgt.memory import keep_freed_memory
-from dsgt.networks import arrays, blocks
+from dsgt.networks import arrays, inplace
+from dsgt.networks.buffers import Buffers
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
 from dsgt.rate import Rate
@@ -102,6 +102,7 @@ def _states(
     del x, after, begin  # with a million nodes the memory is wanted
     for _, state in states:
         yield state
+        del state  # what nobody holds may be overwritten
 
 
 def _iterate(
@@ -122,23 +123,20 @@ def _iterate(
         yield from arrays.rounds(algorithm, _checked(grad, network), network, lr, (k, state), looked_at)
     dtype = state[0].dtype
     rate: Rate | None = None
+    rounds, ours = inplace.InPlace(algorithm, Buffers(), consume=True), False  # whether the state came from there
     while True:
         if looked_at(k):
-            yield k, state
+            yield k, inplace.shown(state) if ours else state
         if restart_every is not None and k > 0 and k % restart_every == 0:
             state = restart_tracking(algorithm, state, network.at(k))
         if (value := lr(k)) != rate or rate is None:
             rate = Rate(value, dtype)
-        g = grad(state[0], k)
-        check_shape(g, state[0])
+        g = grad(state[0].detach() if ours else state[0], k)
+        check_gradient(g, state[0], network, k, value)
         network.computed(k)
         mix = network.at(k)
-        if blocks.pay(mix, algorithm, g):
-            look = partial(check_finite, network=network, k=k, lr=value)
-            state = blocks.update(algorithm, state, g, mix, rate, look=look)
-        else:
-            check_finite(g, network, k, value)
-            state = algorithm.update(state, g, mix, rate)
+        ours = type(mix) is Dense and inplace.pay(algorithm, state, g)
+        state = rounds.update(state, g, mix, value) if ours else algorithm.update(state, g, mix, rate)
         k += 1
 
 

@@ -45,6 +45,9 @@ class Cycle(Network):
     def scratch(self, v: Tensor) -> Tensor:
         return self.members[0].scratch(v)
 
+    def lent(self, v: Tensor) -> bool:
+        return self.members[0].lent(v)
+
     def close(self) -> None:
         for member in self.members:
             member.close()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -21,10 +21,6 @@ SPARSE_FROM = 128
 """For fewer nodes either product is cheap, and the dense one has the lower overhead."""
 
 
-Product: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
-"""(v, out) -> W v, written into out where there is one."""
-
-
 class Dense(Network, Mix):
     """All nodes in this process. W may be a torch, NumPy or SciPy sparse matrix, or nested lists."""
 
@@ -34,7 +30,8 @@ class Dense(Network, Mix):
         self.nodes = self.W.shape[0]
         self._vectors = vectors_sent(self.W)
         self.buffers = Buffers()
-        self._multiply: dict[tuple[torch.dtype, torch.device], Product] = {}
+        self._products: dict[tuple[torch.dtype, torch.device], Product] = {}
+        self._adds_exactly: dict[tuple[torch.Size, torch.dtype, int], bool] = {}
 
     @property
     def matrices(self) -> Sequence[Matrix]:
@@ -44,11 +41,10 @@ class Dense(Network, Mix):
         return self
 
     def start(self, v: Tensor) -> Pending:
-        return Done(self._product(v))
+        return Done(self.mix_into(v, self.buffers.large(v), flow=False))
 
     def start_flow(self, v: Tensor) -> Pending:
-        self.count(v)
-        return Done(self.flow_into(v, self.buffers.large(v)))
+        return Done(self.mix_into(v, self.buffers.large(v), flow=True))
 
     def gather(self, v: Tensor) -> Tensor:
         return v
@@ -66,30 +62,78 @@ class Dense(Network, Mix):
         """W v, in ``out`` or, for None, in fresh memory."""
         if v.shape[0] != self.nodes:
             raise ValueError(f"the first axis of {tuple(v.shape)} is not the node axis of {self.nodes} nodes")
-        multiply = self._multiply.get((v.dtype, v.device))
-        if multiply is None:
-            multiply = self._multiply[v.dtype, v.device] = product(self.W, v.dtype, v.device)
-        return multiply(v, out)
+        return self._product_of(v)(v, out)
+
+    def mix_into(self, v: Tensor, out: Tensor | None, *, flow: bool) -> Tensor:
+        self.count(v)
+        return self.flow_into(v, out) if flow else self.product_into(v, out)
+
+    def send(self, v: Tensor) -> Sent:
+        """As ``start``, but the product is computed where it is needed."""
+        self.count(v)
+        return Sent(self, v)
+
+    def add_product(self, v: Tensor, total: Tensor) -> bool:
+        """total += W v by the product itself, which saves a pass over memory; False, and nothing done, unless that is
+        the same to the last bit. BLAS decides by shape and precision, so the first time both ways are tried."""
+        multiply = self._product_of(v)
+        if multiply.weights is None:
+            return False
+        case = (v.shape, v.dtype, torch.get_num_threads())
+        if case not in self._adds_exactly:
+            tried = total.clone().addmm_(multiply.weights, v)
+            self._adds_exactly[case] = torch.equal(tried, total + multiply(v, None))
+        if self._adds_exactly[case]:
+            total.addmm_(multiply.weights, v)
+        return self._adds_exactly[case]
 
     def flow_into(self, v: Tensor, out: Tensor | None) -> Tensor:
         """(W - I) v = (W - I)(v - 1 v_0'): the subtraction leaves only differences to be rounded."""
         d = v - v[:1]
         return self.product_into(d, out).sub_(d)
 
-    def _product(self, v: Tensor) -> Tensor:
-        self.count(v)
-        return self.product_into(v, self.buffers.large(v))
+    def _product_of(self, v: Tensor) -> Product:
+        product = self._products.get((v.dtype, v.device))
+        if product is None:
+            product = self._products[v.dtype, v.device] = product_by(self.W, v.dtype, v.device)
+        return product
 
 
-def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
-    """v -> W v on this device, by a sparse product where that is faster."""
+class Sent(Pending):
+    """W v that is computed when somebody asks for it."""
+
+    def __init__(self, dense: Dense, v: Tensor) -> None:
+        self.dense, self.v = dense, v
+        self._value: Tensor | None = None
+
+    def wait(self) -> Tensor:
+        if self._value is None:
+            self._value = self.dense.product_into(self.v, None)
+        return self._value
+
+
+@dataclass(frozen=True)
+class Product:
+    """v -> W v, written into ``out`` where there is one."""
+
+    weights: Tensor | None
+    """None: W averages."""
+
+    def __call__(self, v: Tensor, out: Tensor | None) -> Tensor:
+        if self.weights is not None:
+            return torch.mm(self.weights, v, out=out)
+        mean = v.mean(dim=0, keepdim=True).expand_as(v)
+        return mean.clone() if out is None else out.copy_(mean)
+
+
+def product_by(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
+    """The product on this device, a sparse one where that is faster."""
     n = W.shape[0]
     if is_averaging(W):
-        return average
+        return Product(None)
     nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
     if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
-        dense = torch.as_tensor(to_dense(W)).to(device, dtype)
-        return lambda v, out: torch.mm(dense, v, out=out)
+        return Product(torch.as_tensor(to_dense(W)).to(device, dtype))
     csr = scipy.sparse.csr_array(W)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -100,9 +144,4 @@ def product(W: Matrix, dtype: torch.dtype, device: torch.device) -> Product:
             size=(n, n),
             check_invariants=False,
         ).to(device)
-    return lambda v, out: torch.mm(sparse, v, out=out)
-
-
-def average(v: Tensor, out: Tensor | None) -> Tensor:
-    mean = v.mean(dim=0, keepdim=True).expand_as(v)
-    return mean.clone() if out is None else out.copy_(mean)
+    return Product(sparse)

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.networks import buffers
 from dsgt.networks.background import Background
-from dsgt.networks.buffers import LARGE, Buffers
+from dsgt.networks.buffers import Buffers
 from dsgt.networks.flights import AllReduce, Exchange, Flight, Request
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
@@ -113,7 +114,7 @@ class Peers(Network, Mix):
     def _beside(self, v: Tensor, flight: Flight) -> Pending:
         """Let the flight travel while the node computes. For a large one that is work: copying, weighting, adding up;
         and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
-        if self._threads and v.is_cpu and v.numel() >= LARGE and not self._averaging:
+        if self._threads and v.is_cpu and v.numel() >= buffers.LARGE and not self._averaging:
             self._background = self._background or Background()
             flight.travel_in(self._background)
         else:
@@ -132,7 +133,10 @@ class Peers(Network, Mix):
         return self._sum(v.clone()).div_(self.nodes)
 
     def scratch(self, v: Tensor) -> Tensor:
-        return self._buffers.like(v)
+        return self._buffers.scratch(v)
+
+    def lent(self, v: Tensor) -> bool:
+        return self._buffers.lent(v)
 
     def close(self) -> None:
         """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""

@@ -1,0 +1,249 @@
+"""A round's formulas as instructions: every sum in as few passes as can be, in the place of what is not needed again.
+
+Large tensors do not stay in the cores' caches, so what a round costs beyond its mixings is how often it goes over
+memory, and over how much of it (benchmarks/simulator.py, benchmarks/peers.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from dsgt.core import Done, Mix, Pending
+from dsgt.networks.dense import Dense, Sent
+from dsgt.networks.formulas import Arrived, Formula, Given, Mixed, Product, Sum, Text
+
+Term: TypeAlias = tuple[float, Formula]
+
+
+class Memory(Protocol):
+    """Hands out uninitialised tensors, and knows them again: a network, or buffers of one's own."""
+
+    def scratch(self, v: Tensor) -> Tensor: ...
+
+    def lent(self, v: Tensor) -> bool: ...
+
+
+class Vectors:
+    """The vectors of a round by number, and what else its instructions need."""
+
+    def __init__(self, given: Sequence[Tensor], before: tuple[Any, ...], mix: Mix, memory: Memory) -> None:
+        self.at: dict[int, Tensor] = dict(enumerate(given))
+        self.before, self.mix, self.memory = before, mix, memory
+        self.sent: dict[Mixed, Pending] = {}
+
+    def scratch(self) -> Tensor:
+        return self.memory.scratch(self.at[0])
+
+
+Step: TypeAlias = Callable[[Vectors], Any]
+
+
+class Program:
+    """Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``) the
+    products that are sent are not computed before they are needed."""
+
+    def __init__(self, text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool) -> None:
+        self._dense = dense
+        self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
+        self._count = len(given)
+        self._over: set[Formula] = {f for f, may in zip(given, over, strict=True) if may}
+        self._left = _uses(text)
+        self._inner = {f for f, times in self._left.items() if times == 1 and isinstance(f, Sum)}
+        """Sums that are used once: within a sum they need no vector of their own."""
+        self._steps: list[Step] = []
+        for event in text.events:
+            self._happen(event)
+        self._results = [self._result(field) for field in text.fields]
+
+    def run(self, vectors: Vectors) -> list[Tensor | Pending]:
+        """The fields of the state after the round."""
+        for step in self._steps:
+            step(vectors)
+        return [result(vectors) for result in self._results]
+
+    def _result(self, field: Formula | int) -> Callable[[Vectors], Tensor | Pending]:
+        if isinstance(field, int):
+            return lambda r: r.before[field]
+        if isinstance(field, Mixed) and not field.at_once:
+            return lambda r: r.sent[field]
+        number = self._value(field)
+        return lambda r: r.at[number]
+
+    def _happen(self, event: Mixed | Arrived) -> None:
+        if isinstance(event, Arrived):
+            self._arrive(event)
+        elif event.at_once:
+            self._mix(event)
+        else:
+            self._send(event)
+
+    def _arrive(self, arrived: Arrived) -> None:
+        message, out = arrived.message, self._new(arrived)
+
+        def step(r: Vectors) -> None:
+            r.at[out] = (r.before[message] if isinstance(message, int) else r.sent[message]).wait()
+
+        self._steps.append(step)
+
+    def _mix(self, mixed: Mixed) -> None:
+        v, flow, out = self._value(mixed.v), mixed.flow, self._new(mixed)
+
+        def step(r: Vectors) -> None:
+            if isinstance(r.mix, Dense):
+                r.at[out] = r.mix.mix_into(r.at[v], r.scratch(), flow=flow)
+            else:
+                r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
+
+        self._steps.append(step)
+        if self._dense:
+            self._over.add(mixed)
+        else:
+            self._over.discard(mixed.v)  # other networks may keep what they were given
+        self._used(mixed.v)
+
+    def _send(self, mixed: Mixed) -> None:
+        v, flow = self._value(mixed.v), mixed.flow
+
+        def step(r: Vectors) -> None:
+            if not isinstance(r.mix, Dense):
+                r.sent[mixed] = r.mix.start_flow(r.at[v]) if flow else r.mix.start(r.at[v])
+            elif flow:
+                r.sent[mixed] = Done(r.mix.mix_into(r.at[v], r.scratch(), flow=True))
+            else:
+                r.sent[mixed] = r.mix.send(r.at[v])
+
+        self._steps.append(step)
+
+    def _value(self, formula: Formula) -> int:
+        """The number of a formula's vector, which is computed now if it has not been."""
+        if formula not in self._number:
+            if isinstance(formula, Product):
+                self._multiply(formula)
+            else:
+                assert isinstance(formula, Sum)
+                self._sum(formula)
+            self._over.add(formula)
+        return self._number[formula]
+
+    def _multiply(self, product: Product) -> None:
+        field, v, out = product.field, self._value(product.v), self._new(product)
+
+        def step(r: Vectors) -> None:
+            r.at[out] = r.before[field].dense.product_into(r.at[v], r.scratch())
+
+        self._steps.append(step)
+        self._used(product.v)
+
+    def _sum(self, sum: Sum) -> None:
+        """The order of the terms is the same in every run, whatever may be overwritten and whatever was computed
+        before: products come last, as it must be where they are added by the multiplication itself."""
+        rest = sorted(self._flat(sum), key=lambda term: isinstance(term[1], Product | Arrived))
+        first = next((term for term in rest if term[0] == 1 and self._begins(term[1])), rest[0])
+        rest.remove(first)
+        c, formula = first
+        if c == 1 and rest and self._begins(rest[0][1]):
+            out = self._add_two(formula, *rest.pop(0))
+        else:
+            out = self._scale(c, formula)
+        for c, formula in rest:
+            self._add_to(out, c, formula)
+        self._number[sum] = out
+
+    def _begins(self, formula: Formula) -> bool:
+        return not (self._dense and isinstance(formula, Product | Arrived))
+
+    def _flat(self, sum: Sum) -> list[Term]:
+        """Its terms; an inner sum is replaced by its own."""
+        terms: list[Term] = []
+        for c, formula in sum.terms:
+            if isinstance(formula, Sum) and formula in self._inner:
+                terms += [(c * inner, f) for inner, f in self._flat(formula)]
+            else:
+                terms.append((c, formula))
+        return terms
+
+    def _scale(self, c: float, formula: Formula) -> int:
+        a = self._value(formula)
+        place, out = self._place(formula), self._new()
+
+        def step(r: Vectors) -> None:
+            r.at[out] = torch.mul(r.at[a], c, out=r.scratch() if place is None else r.at[place])
+
+        self._steps.append(step)
+        self._used(formula)
+        return out
+
+    def _add_two(self, formula: Formula, c: float, other: Formula) -> int:
+        a, b = self._value(formula), self._value(other)
+        place, out = self._place(formula, other), self._new()
+
+        def step(r: Vectors) -> None:
+            r.at[out] = torch.add(r.at[a], r.at[b], alpha=c, out=r.scratch() if place is None else r.at[place])
+
+        self._steps.append(step)
+        self._used(formula)
+        self._used(other)
+        return out
+
+    def _add_to(self, total: int, c: float, formula: Formula) -> None:
+        if isinstance(formula, Product) and c == 1 and self._left[formula] == 1:
+            self._add_product(total, formula)
+            return
+        b = self._value(formula)
+        self._steps.append(lambda r: r.at[total].add_(r.at[b], alpha=c))
+        self._used(formula)
+
+    def _add_product(self, total: int, product: Product) -> None:
+        field, v = product.field, self._value(product.v)
+
+        def step(r: Vectors) -> None:
+            sent: Sent = r.before[field]
+            if not sent.dense.add_product(r.at[v], r.at[total]):
+                r.at[total].add_(sent.dense.product_into(r.at[v], r.scratch()))
+
+        self._steps.append(step)
+        self._used(product.v)
+
+    def _place(self, *formulas: Formula) -> int | None:
+        """Where to write what is computed from these: over one of them, if this is its last use."""
+        return next((self._number[f] for f in formulas if f in self._over and self._left[f] == 1), None)
+
+    def _new(self, formula: Formula | None = None) -> int:
+        number, self._count = self._count, self._count + 1
+        if formula is not None:
+            self._number[formula] = number
+        return number
+
+    def _used(self, formula: Formula) -> None:
+        self._left[formula] -= 1
+        if not self._left[formula] and not isinstance(formula, Given):
+            number = self._number[formula]
+            self._steps.append(lambda r: r.at.pop(number))  # its memory is wanted
+
+
+def _uses(text: Text) -> Counter[Formula]:
+    """How often each formula is used by others; being a field of the new state, or sent, is a use without an end."""
+    fields = [f for f in text.fields if isinstance(f, Formula)]
+    sent = [event.v for event in text.events if isinstance(event, Mixed) and not event.at_once]
+    uses: Counter[Formula] = Counter([*fields, *sent])
+    seen: set[Formula] = set()
+    unseen: list[Formula] = [*text.events, *fields]
+    while unseen:
+        formula = unseen.pop()
+        if formula not in seen:
+            seen.add(formula)
+            parts = _parts(formula)
+            uses.update(parts)
+            unseen += parts
+    return uses
+
+
+def _parts(formula: Formula) -> list[Formula]:
+    if isinstance(formula, Sum):
+        return [part for _, part in formula.terms]
+    return [formula.v] if isinstance(formula, Mixed | Product) else []
