@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 
 import networkx as nx
@@ -14,6 +15,7 @@ import dsgt
 from cases import CASES, F64
 from dsgt.networks import Dense, TorchPeers
 from dsgt.networks.buffers import Buffers
+from dsgt.networks.reusing import Reusing
 from dsgt.topologies.weights import metropolis
 
 
@@ -256,7 +258,9 @@ def test_a_large_model_is_trained_as_a_small_one(alone, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_that_fails_leaves_all_as_it_was(alone, monkeypatch: pytest.MonkeyPatch, name: str):
+def test_after_a_step_that_fails_the_model_is_as_before_and_nothing_half_written_is_saved(
+    alone, monkeypatch: pytest.MonkeyPatch, name: str
+):
     monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
     net = model()
     opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
@@ -271,15 +275,43 @@ def test_a_step_that_fails_leaves_all_as_it_was(alone, monkeypatch: pytest.Monke
 
     first, second = batches(2)
     step(first)
-    expected, parameters = opt.state_dict()["dsgt"]["tensors"], [p.clone() for p in net.parameters()]
+    saved, parameters = copy.deepcopy(opt.state_dict()), [p.clone() for p in net.parameters()]
     with monkeypatch.context() as broken:
         for way in ("start", "start_flow", "__call__", "flow"):
             broken.setattr(TorchPeers, way, lost)
         with pytest.raises(dsgt.NeighbourError):
             step(second)
-    found = opt.state_dict()["dsgt"]["tensors"]
-    assert all(torch.equal(found[field], value) for field, value in expected.items())
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), parameters, strict=True))
+    for act in (opt.step, opt.state_dict):
+        with pytest.raises(RuntimeError, match="step of round 1 failed"):
+            act()
+    opt.load_state_dict(saved)
+    step(second)
+    assert not torch.equal(next(net.parameters()), parameters[0])
+
+
+def test_the_operators_of_other_methods_write_into_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    buffers, x, y, one = Buffers(), torch.randn(10), torch.randn(10), torch.tensor([3.0])
+    with Reusing(buffers.scratch):
+        first = x + y
+        place = first.data_ptr()
+        del first
+        second = x / one
+    assert second.data_ptr() == place
+    assert torch.equal(second, x / one)
+
+
+def test_memory_of_a_size_that_is_not_asked_for_any_more_is_given_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    buffers, small, large = Buffers(), torch.zeros(10), torch.zeros(11)
+    for _ in range(3):
+        buffers.scratch(small)
+        buffers.scratch(large)
+    assert len(buffers._kept) == 2
+    for _ in range(70):
+        buffers.scratch(small)
+    assert [b.numel() for b in buffers._kept.values()] == [10]
 
 
 def test_memory_is_used_again_once_nobody_holds_a_part_of_it(monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from dsgt.core import Algorithm, Network, tensors, with_tensors
 from dsgt.divergence import check_gradient
 from dsgt.networks import inplace
+from dsgt.networks.buffers import is_large
+from dsgt.networks.reusing import Reusing
 from dsgt.run import as_schedule
 from dsgt.topologies.needs import check
 
@@ -55,7 +58,9 @@ class Optimizer(torch.optim.Optimizer):
         self._params = trained
         self._flat = _flatten(trained)
         self._state: Any = None
-        self._in_place = inplace.InPlace(algorithm, network, consume=False)  # a step that fails leaves all as it was
+        self._unfinished = False
+        self._reusing: AbstractContextManager[Any] = Reusing(network.scratch) if is_large(self._flat) else nullcontext()
+        self._in_place = inplace.InPlace(algorithm, network, consume=True)
         self._fresh: set[int] = set()
         for p in trained:
             p.register_hook(_announcer(self, p))
@@ -71,6 +76,7 @@ class Optimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One round: mix with the neighbours and move."""
+        self._check_finished()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -84,12 +90,14 @@ class Optimizer(torch.optim.Optimizer):
         g = self._gradient(x)
         check_gradient(g, x, self.network, self.round, lr)
         self.network.computed(self.round)
-        # x is where the parameters live; every other field is the method's own memory
-        state = self._state._replace(x=x)
+        # x is where the parameters live; every other field is the method's own memory, which may be overwritten
+        state, self._unfinished = self._state._replace(x=x), True
         if inplace.pay(self.algorithm, state, g):
             self._state = self._in_place.update(state, g, mix, lr)
         else:
-            self._state = self.algorithm.update(state, g, mix, lr)
+            with self._reusing:
+                self._state = self.algorithm.update(state, g, mix, lr)
+        self._unfinished = False
         self._flat.copy_(self._state.x)
         if self._flat.dtype == self._state.x.dtype:
             self._state = self._state._replace(x=self._flat)
@@ -119,6 +127,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Complete with the parameters' own state_dict: waits for this node's messages in flight."""
+        self._check_finished()
         saved = super().state_dict()
         saved["dsgt"] = {
             "algorithm": type(self.algorithm).__name__,
@@ -146,7 +155,7 @@ class Optimizer(torch.optim.Optimizer):
         if x is not None and x.shape != self._flat.shape:
             raise ValueError(f"this state_dict holds {x.numel()} parameters, but here there are {self._flat.numel()}")
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "dsgt"})
-        self.round = saved["round"]
+        self.round, self._unfinished = saved["round"], False
         if x is None:
             self._state = None
             return
@@ -167,6 +176,13 @@ class Optimizer(torch.optim.Optimizer):
                 if is_mine:
                     q.grad = view
         self._fresh.add(id(p))
+
+    def _check_finished(self) -> None:
+        if self._unfinished:
+            raise RuntimeError(
+                f"the step of round {self.round} failed, and what the method remembers may be half overwritten; the "
+                "parameters are those before it: start again from the last checkpoint, with load_state_dict"
+            )
 
     def _gradients(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Every parameter with its part of the flat gradient."""

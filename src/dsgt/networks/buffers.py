@@ -9,6 +9,13 @@ LARGE = 1 << 18
 """Numbers in a tensor from which on the allocator gives freed memory back to the kernel, and fresh memory is slow."""
 MOST = 16
 """How many tensors are kept, at most: as many as were needed at one moment."""
+FORGOTTEN = 64
+"""After so many requests for others a tensor that nobody holds is given up."""
+
+
+def is_large(v: Tensor) -> bool:
+    """Whether v's memory is worth keeping. A GPU's allocator keeps it by itself."""
+    return v.is_cpu and v.numel() >= LARGE
 
 
 class Buffers:
@@ -16,6 +23,8 @@ class Buffers:
 
     def __init__(self) -> None:
         self._kept: dict[int, Tensor] = {}  # by address
+        self._given: dict[int, int] = {}  # the number of the request that it was given to
+        self._requests = 0
 
     def scratch(self, v: Tensor) -> Tensor:
         """A tensor of v's shape, dtype and device, whatever its size."""
@@ -27,13 +36,18 @@ class Buffers:
         derivatives."""
         if v.numel() < LARGE or (v.requires_grad and torch.is_grad_enabled()):
             return None
-        self._kept = {at: b for at, b in self._kept.items() if _fits(b, v) or _holders(b)}
-        for buffer in self._kept.values():
-            if _fits(buffer, v) and not _holders(buffer):
+        self._requests += 1
+        free = {at: buffer for at, buffer in self._kept.items() if not _holders(buffer)}
+        for at in free:
+            if self._given[at] < self._requests - FORGOTTEN:
+                del self._kept[at]
+        for at, buffer in free.items():
+            if _fits(buffer, v):
+                self._kept[at], self._given[at] = buffer, self._requests
                 return buffer.detach()
         fresh = torch.empty_like(v, memory_format=torch.contiguous_format)
         if len(self._kept) < MOST:
-            self._kept[fresh.data_ptr()] = fresh.detach()
+            self._kept[fresh.data_ptr()], self._given[fresh.data_ptr()] = fresh.detach(), self._requests
         return fresh
 
     def lent(self, v: Tensor) -> bool:

@@ -9,16 +9,15 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Algorithm, Done, Mix, Pending, S
-from dsgt.networks import buffers
+from dsgt.networks.buffers import is_large
 from dsgt.networks.dense import Dense, Sent
 from dsgt.networks.formulas import Given, NotLinearError, Product, Text
 from dsgt.networks.programs import Memory, Program, Vectors
 
 
 def pay(algorithm: Algorithm[S], s: S, g: Tensor) -> bool:
-    """Whether a round is large enough, and nobody asks for derivatives of it. A GPU's allocator uses memory again by
-    itself."""
-    if not (algorithm.arithmetic and g.is_cpu and g.numel() >= buffers.LARGE):
+    """Whether a round is large enough, and nobody asks for derivatives of it."""
+    if not (algorithm.arithmetic and is_large(g)):
         return False
     return not (torch.is_grad_enabled() and (g.requires_grad or s[0].requires_grad))
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix, Mix, Network, Pending
-from dsgt.networks import buffers
 from dsgt.networks.background import Background
 from dsgt.networks.buffers import Buffers
 from dsgt.networks.flights import AllReduce, Exchange, Flight, Request
@@ -22,8 +21,8 @@ from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 TIMEOUT = 300.0
 """Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take. For a large message
 that travels while the node computes they run from its departure."""
-
-
+BESIDE = 1 << 15
+"""Numbers in a message from which on moving it is worth waking a thread (benchmarks/peers.py)."""
 GREETING = 0.1
 """The share of it that is kept for finding out who is missing from an all-reduce."""
 ROLL_CALL = -1
@@ -114,7 +113,7 @@ class Peers(Network, Mix):
     def _beside(self, v: Tensor, flight: Flight) -> Pending:
         """Let the flight travel while the node computes. For a large one that is work: copying, weighting, adding up;
         and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
-        if self._threads and v.is_cpu and v.numel() >= buffers.LARGE and not self._averaging:
+        if self._threads and v.is_cpu and v.numel() >= BESIDE and not self._averaging:
             self._background = self._background or Background()
             flight.travel_in(self._background)
         else:
