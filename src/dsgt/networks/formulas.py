@@ -13,11 +13,13 @@ from dsgt.core import Algorithm, Mix, Pending, S
 
 
 class NotLinearError(Exception):
-    """The text multiplies vectors, or adds a number to one: its formula is not one of ours."""
+    """The text multiplies vectors, adds a number to one or calls torch's functions: its formula is not one of ours."""
 
 
 class Formula:
     """A vector at every node: one that is given, a mixing, or a sum of multiples of others."""
+
+    __array_ufunc__ = None  # a number of NumPy's lets us multiply
 
     def __add__(self, other: Any) -> Formula:
         return Sum(((1.0, self), (1.0, _formula(other))))
@@ -52,7 +54,7 @@ class Formula:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise _not_arithmetic(f"torch's {func.__name__}")
+        raise NotLinearError  # torch's functions are given tensors
 
 
 @dataclass(eq=False)
