@@ -266,7 +266,7 @@ def test_a_text_that_is_no_linear_formula(request: pytest.FixtureRequest, monkey
         arithmetic = True
 
         def update(self, s: Any, g: Any, mix: Mix, lr: float) -> Any:
-            return type(s)(mix(s.x - torch.tensor(lr) * torch.sign(torch.as_tensor(g))))
+            return type(s)(mix(s.x - torch.tensor(lr) * torch.sign(g)))
 
     class Numbers(dsgt.AtcDPSGD):
         arithmetic = True

@@ -36,6 +36,11 @@ class Vectors:
         self.before, self.mix, self.memory = before, mix, memory
         self.sent: dict[Mixed, Pending] = {}
 
+    @property
+    def dense(self) -> Dense:
+        assert isinstance(self.mix, Dense)
+        return self.mix
+
     def scratch(self) -> Tensor:
         return self.memory.scratch(self.at[0])
 
@@ -93,31 +98,33 @@ class Program:
     def _mix(self, mixed: Mixed) -> None:
         v, flow, out = self._value(mixed.v), mixed.flow, self._new(mixed)
 
-        def step(r: Vectors) -> None:
-            if isinstance(r.mix, Dense):
-                r.at[out] = r.mix.mix_into(r.at[v], r.scratch(), flow=flow)
-            else:
-                r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
+        def in_simulation(r: Vectors) -> None:
+            r.at[out] = r.dense.mix_into(r.at[v], r.scratch(), flow=flow)
 
-        self._steps.append(step)
+        def between_nodes(r: Vectors) -> None:
+            r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
+
         if self._dense:
+            self._steps.append(in_simulation)
             self._over.add(mixed)
         else:
+            self._steps.append(between_nodes)
             self._over.discard(mixed.v)  # other networks may keep what they were given
         self._used(mixed.v)
 
     def _send(self, mixed: Mixed) -> None:
         v, flow = self._value(mixed.v), mixed.flow
 
-        def step(r: Vectors) -> None:
-            if not isinstance(r.mix, Dense):
-                r.sent[mixed] = r.mix.start_flow(r.at[v]) if flow else r.mix.start(r.at[v])
-            elif flow:
-                r.sent[mixed] = Done(r.mix.mix_into(r.at[v], r.scratch(), flow=True))
+        def in_simulation(r: Vectors) -> None:
+            if flow:
+                r.sent[mixed] = Done(r.dense.mix_into(r.at[v], r.scratch(), flow=True))
             else:
-                r.sent[mixed] = r.mix.send(r.at[v])
+                r.sent[mixed] = r.dense.send(r.at[v])
 
-        self._steps.append(step)
+        def between_nodes(r: Vectors) -> None:
+            r.sent[mixed] = r.mix.start_flow(r.at[v]) if flow else r.mix.start(r.at[v])
+
+        self._steps.append(in_simulation if self._dense else between_nodes)
 
     def _value(self, formula: Formula) -> int:
         """The number of a formula's vector, which is computed now if it has not been."""
