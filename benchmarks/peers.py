@@ -4,7 +4,9 @@
 
 Starts itself under torchrun and mpiexec with 2 and 4 processes on this machine and prints one table. A step is a
 compute phase and one round. The compute phase is a pause, as a GPU's is for the host, 1.5 times as long as one mixing
-takes alone: long enough to hide one mixing, not two. The methods take turns, step by step; medians.
+takes alone: long enough to hide one mixing, not two. DDP is a step of torch's DistributedDataParallel with the same
+pause; Aug-DGM sends two messages as DSGT does and hides none. They take turns, four
+steps each; medians.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dsgt.core import Network
 
 SIZES = (62_000, 1_000_000, 10_000_000)
 REPEATS = {62_000: 60, 1_000_000: 30, 10_000_000: 10}
+IN_A_ROW = 4
 
 
 def ring(n: int) -> np.ndarray:
@@ -36,16 +39,22 @@ def ring(n: int) -> np.ndarray:
     return 0.6 * np.eye(n) + 0.2 * hop + 0.2 * hop.T
 
 
-def median_seconds(acts: dict[str, Callable[[], None]], network: Network, repeats: int) -> dict[str, float]:
-    """The acts in turn, all nodes starting each together."""
+def median_seconds(
+    acts: dict[str, Callable[[], None]], network: Network, repeats: int, in_a_row: int = 1
+) -> dict[str, float]:
+    """The acts in turn, all nodes starting each together; some times in a row, so that a message that travels beside
+    the work travels beside its own."""
     times: dict[str, list[float]] = {name: [] for name in acts}
     here = torch.zeros(1, dtype=torch.float64)
     for _ in range(repeats):
         for name, act in acts.items():
             network.mean(here)
             began = time.perf_counter()
-            act()
-            times[name].append(time.perf_counter() - began)
+            for _ in range(in_a_row):
+                act()
+            times[name].append((time.perf_counter() - began) / in_a_row)
+            if isinstance(act, Step):
+                act.settle()
     return {name: statistics.median(t) for name, t in times.items()}
 
 
@@ -62,6 +71,34 @@ class Step:
         self.optimizer.zero_grad()
         self.loss().backward()
         time.sleep(self.pause)
+        self.optimizer.step()
+
+    def settle(self) -> None:
+        """Wait for the messages that are still on their way: they must not disturb whose turn is next."""
+        dsgt.settle(self.optimizer._state)
+
+
+class Sum(nn.Module):
+    def __init__(self, m: int) -> None:
+        super().__init__()
+        self.parameter = nn.Parameter(torch.zeros(m))
+
+    def forward(self) -> torch.Tensor:
+        return self.parameter.sum()
+
+
+class CentralizedStep:
+    """The same step with torch's DistributedDataParallel, whose backward is an all-reduce of the gradient."""
+
+    def __init__(self, m: int, pause: float) -> None:
+        self.loss = nn.parallel.DistributedDataParallel(Sum(m))
+        self.optimizer = torch.optim.SGD(self.loss.parameters(), lr=1e-3)
+        self.pause = pause
+
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        time.sleep(self.pause)
+        self.loss().backward()
         self.optimizer.step()
 
 
@@ -94,13 +131,15 @@ def measure(kind: str) -> None:
             v = torch.randn(m)
             alone = median_seconds({"mixing": lambda v=v: network(v), "all": lambda v=v: network.mean(v)}, network, 10)
             pause = 1.5 * alone["mixing"]
-            steps = {
+            steps: dict[str, Callable[[], None]] = {
                 "D-PSGD": Step(dsgt.AtcDPSGD(), network, m, pause),
                 "DSGT": Step(dsgt.DSGT(), network, m, pause),
                 "Aug-DGM": Step(dsgt.AugDGM(), network, m, pause),
             }
-            median_seconds(steps, network, 3)
-            found = median_seconds(steps, network, REPEATS[m]) | alone
+            if kind == "torch":
+                steps["DDP"] = CentralizedStep(m, pause)
+            median_seconds(steps, network, 2, IN_A_ROW)
+            found = median_seconds(steps, network, REPEATS[m], IN_A_ROW) | alone
             if network.node == 0:
                 row = {"kind": kind, "nodes": world, "m": m, "vectors": vectors, "neighbours": len(network.hears)}
                 print("ROW" + json.dumps(row | found), flush=True)
@@ -139,13 +178,14 @@ def main() -> None:
     if node:
         measure(node)
         return
-    print("nodes            m  mixing  all-reduce  D-PSGD    DSGT  DSGT    no overlap  memory")
-    print("                        ms          ms      ms      ms  /D-PSGD  /D-PSGD   m-vectors")
+    print("nodes            m  mixing  all-reduce     DDP  D-PSGD    DSGT     DSGT  Aug-DGM  memory")
+    print("                        ms          ms      ms      ms      ms  /D-PSGD  /D-PSGD  m-vectors")
     for kind in ("torch", "mpi"):
         for n in (2, 4):
             for r in launch(kind, n):
+                ddp = f"{1e3 * r['DDP']:.1f}" if "DDP" in r else "-"
                 print(
-                    f"{kind:5} {n} {r['m']:>10,d} {1e3 * r['mixing']:>6.1f} {1e3 * r['all']:>10.1f} "
+                    f"{kind:5} {n} {r['m']:>10,d} {1e3 * r['mixing']:>6.1f} {1e3 * r['all']:>11.1f} {ddp:>7} "
                     f"{1e3 * r['D-PSGD']:>7.1f} {1e3 * r['DSGT']:>7.1f} {r['DSGT'] / r['D-PSGD']:>8.2f} "
                     f"{r['Aug-DGM'] / r['D-PSGD']:>8.2f}  {r['vectors']:>7.1f}, {r['neighbours']} neighbours",
                     flush=True,

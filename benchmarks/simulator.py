@@ -105,7 +105,7 @@ def against_two_products() -> None:
         torch.mm(bare, b, out=second)
 
     method, dense = dsgt.DSGT(), Dense(W)
-    rounds = InPlace(method, Buffers(), consume=True)
+    rounds = InPlace(method, Buffers())
     state = method.init(a.clone(), dense)
 
     def round() -> None:

@@ -23,7 +23,7 @@ from dsgt.networks.inplace import InPlace
 from dsgt.rate import Rate
 from dsgt.topologies import metropolis
 from interrupted import equal, go, interrupted
-from unusual import Clipped, Together
+from unusual import Clipped
 
 N, M, ROUNDS = 6, 101, 8
 each = pytest.mark.parametrize("name", CASES)
@@ -151,7 +151,7 @@ class Operations(TorchDispatchMode):
 def test_a_round_of_dsgt_is_two_products_and_two_passes(large: None) -> None:
     n, m = 24, 1000
     memory = Buffers()
-    rounds = InPlace(dsgt.DSGT(), memory, consume=True)
+    rounds = InPlace(dsgt.DSGT(), memory)
     dense, g = Dense(metropolis(graph(n))), torch.randn(n, m)
     state = dsgt.DSGT().init(torch.randn(n, m), dense)
     for _ in range(4):
@@ -180,23 +180,24 @@ class Random(NamedTuple):
     x: Any
     y: Any
     z: Any
-    message: Any
+    first: Any
+    second: Any
 
 
 class RandomText(Algorithm[Random]):
-    """Any sums, multiples and mixings of what came before."""
+    """Any sums, multiples and mixings of what came before; messages are passed on, and waited for again."""
 
     sends, exact, arithmetic = 1, False, True
 
-    def __init__(self, lines: list[tuple[str, int, int, float]], ends: tuple[int, int, int, int]) -> None:
+    def __init__(self, lines: list[tuple[str, int, int, float]], ends: tuple[int, ...]) -> None:
         self.lines, self.ends = lines, ends
 
     def init(self, x: Tensor, mix: Mix) -> Random:
-        return Random(x, x, 2 * x, mix.start(x))
+        return Random(x, x, 2 * x, mix.start(x), mix.start_flow(x))
 
     def update(self, s: Random, g: Any, mix: Mix, lr: float) -> Random:
         values = [s.x, s.y, s.z, g]
-        sent: list[Pending] = [s.message]
+        sent: list[Pending] = [s.first, s.second]
         for what, i, j, c in self.lines:
             a, b = values[i % len(values)], values[j % len(values)]
             if what == "start":
@@ -212,9 +213,9 @@ class RandomText(Algorithm[Random]):
                 "wait": lambda j=j: sent[j % len(sent)].wait(),
             }
             values.append(choices[what]())
-        x, y, z, last = self.ends
-        picked = (values[i % len(values)] for i in (x, y, z))
-        return Random(*picked, sent[last % len(sent)])
+        *fields, first, second = self.ends
+        picked = (values[i % len(values)] for i in fields)
+        return Random(*picked, sent[first % len(sent)], sent[second % len(sent)])
 
 
 numbers = st.integers(0, 100)
@@ -230,7 +231,9 @@ lines = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(lines=lines, ends=st.tuples(numbers, numbers, numbers, numbers), kind=st.sampled_from(["dense", "clocked"]))
+@given(
+    lines=lines, ends=st.tuples(numbers, numbers, numbers, numbers, numbers), kind=st.sampled_from(["dense", "clocked"])
+)
 def test_any_formula_is_computed_as_it_is_written(lines: Any, ends: Any, kind: str) -> None:
     algorithm = RandomText(lines, ends)
     W = metropolis(graph(N))
@@ -239,7 +242,7 @@ def test_any_formula_is_computed_as_it_is_written(lines: Any, ends: Any, kind: s
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(buffers, "LARGE", size)
             memory = Buffers()
-            rounds = InPlace(algorithm, memory, consume=kind == "dense")
+            rounds = InPlace(algorithm, memory)
             network = Dense(W) if kind == "dense" else Clocked(W, compute=1.0, latency=0.3)
             x = torch.linspace(-1, 1, N * 7, dtype=F64).view(N, 7)
             state: Any = algorithm.init(x, network.at(0))
@@ -289,19 +292,71 @@ def test_a_method_that_does_not_say_it_is_arithmetic_is_given_tensors(request: p
     assert apart(expected, copied(states(Clipped(), W))) == 0
 
 
-def test_a_method_that_says_it_is_arithmetic_and_is_not(large: None) -> None:
-    class Norms(Clipped):
-        arithmetic = True
+def test_a_delayed_message_is_sent_as_it_was(request: pytest.FixtureRequest) -> None:
+    """It is passed on for a round, while the model that it holds is moved."""
 
-    class All(dsgt.AtcDPSGD):
-        arithmetic = True
+    class Delayed(NamedTuple):
+        x: Any
+        older: Any
+        newer: Any
 
-        def update(self, s: Any, g: Any, mix: Mix, lr: float) -> Any:
-            return type(s)(mix.together(s.x - lr * g, g)[0])
+    class Delay(dsgt.Algorithm[Delayed]):
+        sends, exact, arithmetic = 1, False, True
 
-    for algorithm in (Together(), Norms(), All()):
-        with pytest.raises(TypeError, match="do not declare"):
-            copied(states(algorithm, metropolis(graph(N))))
+        def init(self, x: Tensor, mix: Mix) -> Delayed:
+            return Delayed(x, mix.start(x), mix.start(x))
+
+        def update(self, s: Delayed, g: Any, mix: Mix, lr: float) -> Delayed:
+            x = s.x - lr * g + (s.older.wait() - s.x) / 2
+            return Delayed(x, s.newer, mix.start(x))
+
+    expected = copied(states(Delay(), metropolis(graph(N))))
+    request.getfixturevalue("large")
+    assert apart(expected, copied(states(Delay(), metropolis(graph(N))))) < 1e-13
+
+
+def test_a_gradient_that_writes_into_one_memory_is_mixed_when_it_is_sent(request: pytest.FixtureRequest) -> None:
+    class State(NamedTuple):
+        x: Any
+        Wg: Any
+
+    class Gossiped(dsgt.Algorithm[State]):
+        sends, exact, arithmetic = 2, False, True
+
+        def init(self, x: Tensor, mix: Mix) -> State:
+            return State(x, mix.start(0 * x))
+
+        def update(self, s: State, g: Any, mix: Mix, lr: float) -> State:
+            return State(mix(s.x - lr * s.Wg.wait()), mix.start(g))
+
+    def run() -> list[dict[str, Tensor]]:
+        memory = torch.empty(N, M, dtype=F64)
+        start = torch.linspace(-1, 1, N * M, dtype=F64).view(N, M)
+        return copied(
+            dsgt.iterate(Gossiped(), lambda x, k: torch.cos(x + k, out=memory), metropolis(graph(N)), start, 0.1)
+        )
+
+    expected = run()
+    request.getfixturevalue("large")
+    assert apart(expected, run()) < 1e-13
+
+
+def test_a_gradient_of_higher_precision_raises_that_of_the_model_in_any_round(large: None) -> None:
+    def grad(x: Tensor, k: int) -> Tensor:
+        return x.double() if k >= 3 else x
+
+    run = dsgt.iterate(dsgt.AtcDPSGD(), grad, metropolis(graph(N)), torch.ones(N, M), 0.1)
+    assert [next(run).x.dtype for _ in range(6)] == [torch.float32] * 4 + [F64] * 2
+
+
+def test_rounds_in_inference_mode_and_then_outside(large: None) -> None:
+    run = states(dsgt.DSGT(), metropolis(graph(N)))
+    with torch.inference_mode():
+        for _ in range(4):
+            next(run)
+    for _ in range(4):
+        state = next(run)
+    assert state.x.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])

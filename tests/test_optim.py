@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import io
+from collections.abc import Callable
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -288,6 +290,55 @@ def test_after_a_step_that_fails_the_model_is_as_before_and_nothing_half_written
     opt.load_state_dict(saved)
     step(second)
     assert not torch.equal(next(net.parameters()), parameters[0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_that_the_method_still_needs_may_not_be_changed_in_place(alone, name: str):
+    """``model.zero_grad(set_to_none=False)`` writes zeros into what a tracker will subtract in the next step."""
+
+    def train(clear: Callable[[nn.Module, dsgt.Optimizer], None]) -> list[torch.Tensor]:
+        net = model()
+        opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
+        for batch in batches(4):
+            clear(net, opt)
+            loss_of(net, batch).backward()
+            opt.step()
+        return [p.detach().clone() for p in net.parameters()]
+
+    expected = train(lambda net, opt: opt.zero_grad())
+    assert all(map(torch.equal, train(lambda net, opt: net.zero_grad()), expected))
+    if "g" in CASES[name].algorithm.init(torch.zeros(1), alone)._fields:
+        with pytest.raises(RuntimeError, match=r"changed in place.*optimizer.zero_grad"):
+            train(lambda net, opt: net.zero_grad(set_to_none=False))
+    else:
+        assert all(map(torch.equal, train(lambda net, opt: net.zero_grad(set_to_none=False)), expected))
+
+
+def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
+    alone, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    training = dsgt.checkpoint.Training(tmp_path, net, opt)
+
+    def step(batch: torch.Tensor) -> None:
+        opt.zero_grad()
+        loss_of(net, batch).backward()
+        opt.step()
+
+    def lost(*_: object) -> None:
+        raise dsgt.NeighbourError(0, 1, 1.0, "pulled")
+
+    first, second = batches(2)
+    step(first)
+    training.save()
+    with monkeypatch.context() as broken:
+        broken.setattr(TorchPeers, "__call__", lost)
+        with pytest.raises(dsgt.NeighbourError):
+            step(second)
+    assert training.resume() == 1
+    step(second)
+    assert opt.round == 2
 
 
 def test_the_operators_of_other_methods_write_into_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch):

@@ -192,8 +192,8 @@ class Algorithm(ABC, Generic[S]):
     """Whether a constant learning rate reaches the optimum when the nodes' data differ and gradients are exact."""
     arithmetic: ClassVar[bool] = False
     """Whether ``update`` is a text of + - * / and mixings only. Every coordinate of the model is then treated by
-    itself, and ``update`` may be given NumPy's arrays, or formulas that are computed afterwards, whichever is faster.
-    Said of one ``update``: a subclass that writes another says it again."""
+    itself, and ``update`` may be given NumPy's arrays, or be read as formulas, once for every learning rate, that are
+    computed afterwards. Said of one ``update``: a subclass that writes another says it again."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

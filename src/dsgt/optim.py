@@ -59,8 +59,9 @@ class Optimizer(torch.optim.Optimizer):
         self._flat = _flatten(trained)
         self._state: Any = None
         self._unfinished = False
+        self._kept_gradient: _Unchanged | None = None
         self._reusing: AbstractContextManager[Any] = Reusing(network.scratch) if is_large(self._flat) else nullcontext()
-        self._in_place = inplace.InPlace(algorithm, network, consume=True)
+        self._in_place = inplace.InPlace(algorithm, network)
         self._fresh: set[int] = set()
         for p in trained:
             p.register_hook(_announcer(self, p))
@@ -76,11 +77,11 @@ class Optimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One round: mix with the neighbours and move."""
-        self._check_finished()
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._check_whole()
         lr = float(self.param_groups[0]["lr"])
         as_schedule(lr)
         mix = self.network.at(self.round)
@@ -91,13 +92,14 @@ class Optimizer(torch.optim.Optimizer):
         check_gradient(g, x, self.network, self.round, lr)
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory, which may be overwritten
-        state, self._unfinished = self._state._replace(x=x), True
+        state, self._unfinished, self._kept_gradient = self._state._replace(x=x), True, None
         if inplace.pay(self.algorithm, state, g):
             self._state = self._in_place.update(state, g, mix, lr)
         else:
             with self._reusing:
                 self._state = self.algorithm.update(state, g, mix, lr)
         self._unfinished = False
+        self._kept_gradient = _Unchanged(self._grad) if _holds(self._state, self._grad) else None
         self._flat.copy_(self._state.x)
         if self._flat.dtype == self._state.x.dtype:
             self._state = self._state._replace(x=self._flat)
@@ -127,15 +129,17 @@ class Optimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Complete with the parameters' own state_dict: waits for this node's messages in flight."""
-        self._check_finished()
+        self._check_whole()
+        saved = self.blank_state_dict()
+        held = {} if self._state is None else tensors(self._state)
+        saved["dsgt"] |= {"round": self.round, "tensors": {name: v.clone() for name, v in held.items()}}
+        return saved
+
+    def blank_state_dict(self) -> dict[str, Any]:
+        """``state_dict`` as it was before the first step, and whatever became of the last one."""
         saved = super().state_dict()
-        saved["dsgt"] = {
-            "algorithm": type(self.algorithm).__name__,
-            "nodes": self.network.nodes,
-            "node": self.network.node,
-            "round": self.round,
-            "tensors": {} if self._state is None else {k: v.clone() for k, v in tensors(self._state).items()},
-        }
+        who = {"nodes": self.network.nodes, "node": self.network.node}
+        saved["dsgt"] = {"algorithm": type(self.algorithm).__name__, **who, "round": 0, "tensors": {}}
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -155,7 +159,7 @@ class Optimizer(torch.optim.Optimizer):
         if x is not None and x.shape != self._flat.shape:
             raise ValueError(f"this state_dict holds {x.numel()} parameters, but here there are {self._flat.numel()}")
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "dsgt"})
-        self.round, self._unfinished = saved["round"], False
+        self.round, self._unfinished, self._kept_gradient = saved["round"], False, None
         if x is None:
             self._state = None
             return
@@ -177,7 +181,13 @@ class Optimizer(torch.optim.Optimizer):
                     q.grad = view
         self._fresh.add(id(p))
 
-    def _check_finished(self) -> None:
+    def _check_whole(self) -> None:
+        """Whether what the method remembers is what the last step left."""
+        if self._kept_gradient is not None and self._kept_gradient.changed:
+            raise RuntimeError(
+                f"the gradients of the step before were changed in place, but {type(self.algorithm).__name__} still "
+                "needs them: clear them with optimizer.zero_grad() or model.zero_grad(), which give new ones"
+            )
         if self._unfinished:
             raise RuntimeError(
                 f"the step of round {self.round} failed, and what the method remembers may be half overwritten; the "
@@ -214,6 +224,21 @@ class Optimizer(torch.optim.Optimizer):
         if decay := self.param_groups[0]["weight_decay"]:
             g = g + decay * x
         return g
+
+
+class _Unchanged:
+    """Notices whether somebody has written into a tensor, or into a view of it."""
+
+    def __init__(self, v: Tensor) -> None:
+        self._v, self._version = v.detach(), v._version
+
+    @property
+    def changed(self) -> bool:
+        return self._v._version != self._version
+
+
+def _holds(state: tuple[Any, ...], v: Tensor) -> bool:
+    return any(isinstance(f, Tensor) and f.data_ptr() == v.data_ptr() for f in state)
 
 
 def _announcer(optimizer: Optimizer, p: Tensor) -> Callable[[Tensor], None]:

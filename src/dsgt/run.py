@@ -123,7 +123,7 @@ def _iterate(
         yield from arrays.rounds(algorithm, _checked(grad, network), network, lr, (k, state), looked_at)
     dtype = state[0].dtype
     rate: Rate | None = None
-    rounds, ours = inplace.InPlace(algorithm, Buffers(), consume=True), False  # whether the state came from there
+    rounds, ours = inplace.InPlace(algorithm, Buffers()), False  # whether the state may have memory from there
     while True:
         if looked_at(k):
             yield k, inplace.shown(state) if ours else state
@@ -135,8 +135,10 @@ def _iterate(
         check_gradient(g, state[0], network, k, value)
         network.computed(k)
         mix = network.at(k)
-        ours = type(mix) is Dense and inplace.pay(algorithm, state, g)
-        state = rounds.update(state, g, mix, value) if ours else algorithm.update(state, g, mix, rate)
+        if type(mix) is Dense and inplace.pay(algorithm, state, g):
+            state, ours = rounds.update(state, g, mix, value), True
+        else:
+            state = algorithm.update(state, g, mix, rate)
         k += 1
 
 

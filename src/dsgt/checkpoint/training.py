@@ -93,7 +93,7 @@ class Training:
         content = part.tensors
         self._check(under("model.", content))
         self.model.load_state_dict(under("model.", content), strict=False)
-        blank = self.optimizer.state_dict()
+        blank = self.optimizer.blank_state_dict()
         for group, values in zip(blank["param_groups"], part.extra["groups"], strict=True):
             group.update(values)
         blank["dsgt"] |= {"round": part.k, "tensors": under("optimizer.", content)}

@@ -23,7 +23,7 @@ class Buffers:
 
     def __init__(self) -> None:
         self._kept: dict[int, Tensor] = {}  # by address
-        self._given: dict[int, int] = {}  # the number of the request that it was given to
+        self._given: dict[int, int] = {}  # the number of the request that it was given to last
         self._requests = 0
 
     def scratch(self, v: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class Buffers:
         free = {at: buffer for at, buffer in self._kept.items() if not _holders(buffer)}
         for at in free:
             if self._given[at] < self._requests - FORGOTTEN:
-                del self._kept[at]
+                del self._kept[at], self._given[at]
         for at, buffer in free.items():
             if _fits(buffer, v):
                 self._kept[at], self._given[at] = buffer, self._requests
@@ -51,13 +51,16 @@ class Buffers:
         return fresh
 
     def lent(self, v: Tensor) -> bool:
-        """Whether v has memory from here, and no other tensor, view or array shares it."""
+        """Whether v has memory from here that no other tensor, view or array shares, so that whoever has v may write
+        into it. A second reference to v itself is not seen: who hands v to somebody who may read it later must hand
+        out another tensor, ``v.detach()``."""
         buffer = self._kept.get(v.data_ptr())
-        return buffer is not None and _holders(buffer) == 1
+        return buffer is not None and _fits(buffer, v) and _holders(buffer) == 1
 
 
 def _fits(buffer: Tensor, v: Tensor) -> bool:
-    return buffer.shape == v.shape and buffer.dtype == v.dtype and buffer.device == v.device
+    alike = buffer.shape == v.shape and buffer.dtype == v.dtype and buffer.device == v.device
+    return alike and buffer.is_inference() == torch.is_inference_mode_enabled()  # another mode may not write into it
 
 
 def _holders(buffer: Tensor) -> int:

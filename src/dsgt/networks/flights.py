@@ -50,7 +50,7 @@ class Flight(Pending):
             self._value = self._land() if self._landing is None else self._landing.result()
             self._landing = None
             self._peers.landed(self)
-        return self._value
+        return self._value.detach()  # may be asked for again: see Buffers.lent
 
     @abstractmethod
     def _land(self) -> Tensor: ...

@@ -6,6 +6,7 @@ the last time, and a round can be computed in fewer passes over memory (programs
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,11 @@ from dsgt.core import Algorithm, Mix, Pending, S
 
 
 class NotLinearError(Exception):
-    """The text multiplies vectors, adds a number to one or calls torch's functions: its formula is not one of ours."""
+    """The text does more than to add up multiples and mixings of vectors: it is to be given tensors."""
+
+
+def _not_linear(*_: Any, **__: Any) -> Any:
+    raise NotLinearError
 
 
 class Formula:
@@ -43,18 +48,9 @@ class Formula:
     def __truediv__(self, c: Any) -> Formula:
         return self * (1.0 / _number(c))
 
-    def __rtruediv__(self, other: Any) -> Formula:
-        raise NotLinearError
-
-    def __getitem__(self, part: Any) -> Any:
-        raise _not_arithmetic("a part of a vector")
-
-    def __getattr__(self, name: str) -> Any:
-        raise _not_arithmetic(f".{name}")
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise NotLinearError  # torch's functions are given tensors
+    __pow__ = __abs__ = __pos__ = __rtruediv__ = __getitem__ = __bool__ = _not_linear
+    __lt__ = __le__ = __gt__ = __ge__ = __getattr__ = _not_linear
+    __torch_function__: Callable[..., Any] = classmethod(_not_linear)  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
@@ -92,14 +88,17 @@ class Sum(Formula):
 
 
 class Text(Mix):
-    """A round as its method writes it: ``events``, the mixings and the waits, in order, and the ``fields`` after it."""
+    """A round as its method writes it."""
 
     def __init__(self, algorithm: Algorithm[S], before: S, g: Given, lr: float) -> None:
         """before: the fields of the state; a Product for a product to be computed, None for another message."""
         self.events: list[Mixed | Arrived] = []
+        """Mixings and waits, in order."""
         given = [f if isinstance(f, Given) else _Message(self, i, f) for i, f in enumerate(before)]
         after = algorithm.update(type(before)(*given), g, self, lr)  # type: ignore[arg-type]
-        self.fields: list[Formula | int] = [f.message if isinstance(f, _Message) else f for f in after]
+        self.fields = [_field(f) for f in after]
+        """Those of the state afterwards: formulas, messages that were sent, and by number messages of ``before``."""
+        self.passed_on = [f for i, f in enumerate(before) if i in self.fields and isinstance(f, Product)]
 
     def start(self, v: Any) -> Any:
         return self._send(v, flow=False)
@@ -114,15 +113,15 @@ class Text(Mix):
         return self._mix(v, flow=True)
 
     def together(self, *vs: Any) -> Any:
-        raise TypeError("a method that mixes tensors together joins them by torch: do not declare it arithmetic")
+        raise NotLinearError
 
-    def _send(self, v: Formula, *, flow: bool) -> _Message:
-        sent = Mixed(v, flow, at_once=False)
+    def _send(self, v: Any, *, flow: bool) -> _Message:
+        sent = Mixed(_formula(v), flow, at_once=False)
         self.events.append(sent)
         return _Message(self, sent)
 
-    def _mix(self, v: Formula, *, flow: bool) -> Mixed:
-        mixed = Mixed(v, flow, at_once=True)
+    def _mix(self, v: Any, *, flow: bool) -> Mixed:
+        mixed = Mixed(_formula(v), flow, at_once=True)
         self.events.append(mixed)
         return mixed
 
@@ -138,8 +137,8 @@ class _Message(Pending):
         return self._arrived
 
 
-def _not_arithmetic(what: str) -> TypeError:
-    return TypeError(f"{what} is not one of + - * / and no mixing: do not declare the method arithmetic")
+def _field(field: Any) -> Formula | int:
+    return field.message if isinstance(field, _Message) else _formula(field)
 
 
 def _formula(other: Any) -> Formula:

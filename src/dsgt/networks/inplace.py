@@ -12,63 +12,68 @@ from dsgt.core import Algorithm, Done, Mix, Pending, S
 from dsgt.networks.buffers import is_large
 from dsgt.networks.dense import Dense, Sent
 from dsgt.networks.formulas import Given, NotLinearError, Product, Text
-from dsgt.networks.programs import Memory, Program, Vectors
+from dsgt.networks.programs import Memory, Program, Vectors, program
 
 
 def pay(algorithm: Algorithm[S], s: S, g: Tensor) -> bool:
     """Whether a round is large enough, and nobody asks for derivatives of it."""
     if not (algorithm.arithmetic and is_large(g)):
         return False
-    return not (torch.is_grad_enabled() and (g.requires_grad or s[0].requires_grad))
+    return not (torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in (*s, g)))
 
 
 class InPlace(Generic[S]):
-    """``algorithm.update``. To ``consume`` a state is to overwrite those of its tensors that came from ``memory`` and
-    that nobody else holds."""
+    """``algorithm.update``, which is read once for every learning rate. Tensors of a state that came from ``memory``
+    are overwritten, unless another tensor holds their memory too (``Buffers.lent``)."""
 
-    def __init__(self, algorithm: Algorithm[S], memory: Memory, *, consume: bool) -> None:
-        self._algorithm, self._memory, self._consume = algorithm, memory, consume
+    def __init__(self, algorithm: Algorithm[S], memory: Memory) -> None:
+        self._algorithm, self._memory = algorithm, memory
         self._lr: float | None = None
         self._programs: dict[Hashable, Program | None] = {}
 
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
         if lr != self._lr:
             self._lr, self._programs = lr, {}
-        g = g.detach()  # a tensor of our own, so that somebody who holds the other is seen
-        given = _Given(s, g)
-        over = tuple(self._consume and self._memory.lent(v) for v in given.tensors)
-        case = (given.pattern, over, type(mix) is Dense)
+        inputs = _Inputs(s, g.detach())  # a tensor of our own, so that somebody who holds the other is seen
+        over = tuple(self._memory.lent(v) for v in inputs.tensors)
+        dense = type(mix) is Dense
+        case = (inputs.pattern, inputs.alike, over, dense)
         if case not in self._programs:
-            self._programs[case] = self._program(s, g, given, over, dense=type(mix) is Dense)
-        program = self._programs[case]
-        if program is None:
+            self._programs[case] = self._program(s, inputs, over, dense=dense)
+        found = self._programs[case]
+        if found is None:
             return self._algorithm.update(s, g, mix, lr)
-        fields = program.run(Vectors(given.tensors, s, mix, self._memory))
+        fields = found.run(Vectors(inputs.tensors, s, mix, self._memory))
         return type(s)(*fields)  # type: ignore[arg-type]
 
-    def _program(self, s: S, g: Tensor, given: _Given, over: tuple[bool, ...], *, dense: bool) -> Program | None:
+    def _program(self, s: S, inputs: _Inputs, over: tuple[bool, ...], *, dense: bool) -> Program | None:
         """None where the text is no linear formula of vectors of one kind."""
-        if any(v.shape != g.shape or v.dtype != g.dtype for v in given.tensors):
+        if not inputs.alike:
             return None
         assert self._lr is not None
-        formulas = [Given() for _ in given.tensors]
-        *numbers, last = given.pattern
-        before = [_before(field, f, n, formulas) for field, (f, n) in enumerate(zip(s, numbers, strict=True))]
+        given = [Given() for _ in inputs.tensors]
+        before = [_before(i, *held, given) for i, held in enumerate(inputs.pattern[:-1])]
         try:
-            text = Text(self._algorithm, type(s)(*before), formulas[last], self._lr)  # type: ignore[arg-type]
+            text = Text(self._algorithm, type(s)(*before), given[inputs.pattern[-1][1]], self._lr)  # type: ignore[arg-type]
         except NotLinearError:
             return None
-        return Program(text, formulas, over, dense=dense)
+        return program(text, given, over, dense=dense)
 
 
-class _Given:
-    """The tensors that a round is given, each once, and for every field, and at last g, which of them it is or sent;
-    -1 for a message that is none of our products."""
+class _Inputs:
+    """The tensors that a round is given, each once."""
 
     def __init__(self, s: tuple[Any, ...], g: Tensor) -> None:
         self.tensors: list[Tensor] = []
         self._known: dict[int, int] = {}
-        self.pattern = tuple(-1 if v is None else self._number(v) for v in [*map(_held, s), g])
+        self.pattern = tuple(self._held(field) for field in (*s, g))
+        """For every field, and at last g: what it is, and the number of its tensor or of the one that it sends."""
+        self.alike = all(v.shape == g.shape and v.dtype == g.dtype for v in self.tensors)
+
+    def _held(self, field: Any) -> tuple[type[Any], int]:
+        if isinstance(field, Tensor):
+            return Tensor, self._number(field)
+        return (Sent, self._number(field.v)) if isinstance(field, Sent) else (Pending, -1)
 
     def _number(self, v: Tensor) -> int:
         number = self._known.setdefault(id(v), len(self.tensors))
@@ -77,16 +82,10 @@ class _Given:
         return number
 
 
-def _held(field: Any) -> Tensor | None:
-    if isinstance(field, Tensor):
-        return field
-    return field.v if isinstance(field, Sent) else None
-
-
-def _before(field: int, value: Any, number: int, given: list[Given]) -> Given | Product | None:
-    if isinstance(value, Tensor):
+def _before(field: int, kind: type[Any], number: int, given: list[Given]) -> Given | Product | None:
+    if kind is Tensor:
         return given[number]
-    return Product(field, given[number]) if isinstance(value, Sent) else None
+    return Product(field, given[number]) if kind is Sent else None
 
 
 def shown(state: S) -> S:

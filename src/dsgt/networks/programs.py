@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -48,11 +49,33 @@ class Vectors:
 Step: TypeAlias = Callable[[Vectors], Any]
 
 
+@dataclass(frozen=True)
 class Program:
-    """Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``) the
+    steps: Sequence[Step]
+    results: Sequence[Callable[[Vectors], Tensor | Pending]]
+
+    def run(self, vectors: Vectors) -> list[Tensor | Pending]:
+        """The fields of the state after the round."""
+        for step in self.steps:
+            step(vectors)
+        return [result(vectors) for result in self.results]
+
+
+def program(text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool) -> Program:
+    """Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``)
     products that are sent are not computed before they are needed."""
+    writer = _Writer(text, given, over, dense=dense)
+    for event in text.events:
+        writer.happen(event)
+    results = [writer.result(field) for field in text.fields]
+    return Program(writer.steps, results)
+
+
+class _Writer:
+    """Writes the instructions, and knows where each vector is and how often it is still needed."""
 
     def __init__(self, text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool) -> None:
+        self.steps: list[Step] = []
         self._dense = dense
         self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
         self._count = len(given)
@@ -60,26 +83,18 @@ class Program:
         self._left = _uses(text)
         self._inner = {f for f, times in self._left.items() if times == 1 and isinstance(f, Sum)}
         """Sums that are used once: within a sum they need no vector of their own."""
-        self._steps: list[Step] = []
-        for event in text.events:
-            self._happen(event)
-        self._results = [self._result(field) for field in text.fields]
 
-    def run(self, vectors: Vectors) -> list[Tensor | Pending]:
-        """The fields of the state after the round."""
-        for step in self._steps:
-            step(vectors)
-        return [result(vectors) for result in self._results]
-
-    def _result(self, field: Formula | int) -> Callable[[Vectors], Tensor | Pending]:
+    def result(self, field: Formula | int) -> Callable[[Vectors], Tensor | Pending]:
         if isinstance(field, int):
             return lambda r: r.before[field]
         if isinstance(field, Mixed) and not field.at_once:
             return lambda r: r.sent[field]
         number = self._value(field)
+        if isinstance(field, Arrived):
+            return lambda r: r.at[number].detach()  # the message keeps the other tensor
         return lambda r: r.at[number]
 
-    def _happen(self, event: Mixed | Arrived) -> None:
+    def happen(self, event: Mixed | Arrived) -> None:
         if isinstance(event, Arrived):
             self._arrive(event)
         elif event.at_once:
@@ -93,7 +108,7 @@ class Program:
         def step(r: Vectors) -> None:
             r.at[out] = (r.before[message] if isinstance(message, int) else r.sent[message]).wait()
 
-        self._steps.append(step)
+        self.steps.append(step)
 
     def _mix(self, mixed: Mixed) -> None:
         v, flow, out = self._value(mixed.v), mixed.flow, self._new(mixed)
@@ -105,26 +120,32 @@ class Program:
             r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
 
         if self._dense:
-            self._steps.append(in_simulation)
+            self.steps.append(in_simulation)
             self._over.add(mixed)
         else:
-            self._steps.append(between_nodes)
+            self.steps.append(between_nodes)
             self._over.discard(mixed.v)  # other networks may keep what they were given
         self._used(mixed.v)
 
     def _send(self, mixed: Mixed) -> None:
         v, flow = self._value(mixed.v), mixed.flow
 
+        def later(r: Vectors) -> None:
+            r.sent[mixed] = r.dense.send(r.at[v])
+
         def in_simulation(r: Vectors) -> None:
-            if flow:
-                r.sent[mixed] = Done(r.dense.mix_into(r.at[v], r.scratch(), flow=True))
-            else:
-                r.sent[mixed] = r.dense.send(r.at[v])
+            r.sent[mixed] = Done(r.dense.mix_into(r.at[v], r.scratch(), flow=flow))
 
         def between_nodes(r: Vectors) -> None:
-            r.sent[mixed] = r.mix.start_flow(r.at[v]) if flow else r.mix.start(r.at[v])
+            sent = r.at[v].detach()  # which the flight holds as long as it needs it
+            r.sent[mixed] = r.mix.start_flow(sent) if flow else r.mix.start(sent)
 
-        self._steps.append(in_simulation if self._dense else between_nodes)
+        if not self._dense:
+            self.steps.append(between_nodes)
+        elif flow or isinstance(mixed.v, Given):  # what is given may be somebody else's, who writes into it
+            self.steps.append(in_simulation)
+        else:
+            self.steps.append(later)
 
     def _value(self, formula: Formula) -> int:
         """The number of a formula's vector, which is computed now if it has not been."""
@@ -133,7 +154,7 @@ class Program:
                 self._multiply(formula)
             else:
                 assert isinstance(formula, Sum)
-                self._sum(formula)
+                self._add_up(formula)
             self._over.add(formula)
         return self._number[formula]
 
@@ -143,35 +164,35 @@ class Program:
         def step(r: Vectors) -> None:
             r.at[out] = r.before[field].dense.product_into(r.at[v], r.scratch())
 
-        self._steps.append(step)
+        self.steps.append(step)
         self._used(product.v)
 
-    def _sum(self, sum: Sum) -> None:
+    def _add_up(self, formula: Sum) -> None:
         """The order of the terms is the same in every run, whatever may be overwritten and whatever was computed
         before: products come last, as it must be where they are added by the multiplication itself."""
-        rest = sorted(self._flat(sum), key=lambda term: isinstance(term[1], Product | Arrived))
-        first = next((term for term in rest if term[0] == 1 and self._begins(term[1])), rest[0])
-        rest.remove(first)
-        c, formula = first
+        rest = sorted(self._terms(formula), key=lambda term: isinstance(term[1], Product | Arrived))
+        begin = next((term for term in rest if term[0] == 1 and self._begins(term[1])), rest[0])
+        rest.remove(begin)
+        c, first = begin
         if c == 1 and rest and self._begins(rest[0][1]):
-            out = self._add_two(formula, *rest.pop(0))
+            total = self._add_two(first, *rest.pop(0))
         else:
-            out = self._scale(c, formula)
-        for c, formula in rest:
-            self._add_to(out, c, formula)
-        self._number[sum] = out
+            total = self._scale(c, first)
+        for c, other in rest:
+            self._add_to(total, c, other)
+        self._number[formula] = total
 
     def _begins(self, formula: Formula) -> bool:
         return not (self._dense and isinstance(formula, Product | Arrived))
 
-    def _flat(self, sum: Sum) -> list[Term]:
-        """Its terms; an inner sum is replaced by its own."""
+    def _terms(self, formula: Sum) -> list[Term]:
+        """A sum among them that is used here only is replaced by its own."""
         terms: list[Term] = []
-        for c, formula in sum.terms:
-            if isinstance(formula, Sum) and formula in self._inner:
-                terms += [(c * inner, f) for inner, f in self._flat(formula)]
+        for c, part in formula.terms:
+            if isinstance(part, Sum) and part in self._inner:
+                terms += [(c * inner, f) for inner, f in self._terms(part)]
             else:
-                terms.append((c, formula))
+                terms.append((c, part))
         return terms
 
     def _scale(self, c: float, formula: Formula) -> int:
@@ -181,7 +202,7 @@ class Program:
         def step(r: Vectors) -> None:
             r.at[out] = torch.mul(r.at[a], c, out=r.scratch() if place is None else r.at[place])
 
-        self._steps.append(step)
+        self.steps.append(step)
         self._used(formula)
         return out
 
@@ -192,7 +213,7 @@ class Program:
         def step(r: Vectors) -> None:
             r.at[out] = torch.add(r.at[a], r.at[b], alpha=c, out=r.scratch() if place is None else r.at[place])
 
-        self._steps.append(step)
+        self.steps.append(step)
         self._used(formula)
         self._used(other)
         return out
@@ -202,10 +223,11 @@ class Program:
             self._add_product(total, formula)
             return
         b = self._value(formula)
-        self._steps.append(lambda r: r.at[total].add_(r.at[b], alpha=c))
+        self.steps.append(lambda r: r.at[total].add_(r.at[b], alpha=c))
         self._used(formula)
 
     def _add_product(self, total: int, product: Product) -> None:
+        """Without a vector of its own, since it is used here only."""
         field, v = product.field, self._value(product.v)
 
         def step(r: Vectors) -> None:
@@ -213,7 +235,7 @@ class Program:
             if not sent.dense.add_product(r.at[v], r.at[total]):
                 r.at[total].add_(sent.dense.product_into(r.at[v], r.scratch()))
 
-        self._steps.append(step)
+        self.steps.append(step)
         self._used(product.v)
 
     def _place(self, *formulas: Formula) -> int | None:
@@ -230,14 +252,15 @@ class Program:
         self._left[formula] -= 1
         if not self._left[formula] and not isinstance(formula, Given):
             number = self._number[formula]
-            self._steps.append(lambda r: r.at.pop(number))  # its memory is wanted
+            self.steps.append(lambda r: r.at.pop(number))  # its memory is wanted
 
 
 def _uses(text: Text) -> Counter[Formula]:
-    """How often each formula is used by others; being a field of the new state, or sent, is a use without an end."""
+    """How often each formula is used by others. To be a field of the new state, or a message on its way, is one more
+    use, which is never over: such a vector is not overwritten."""
     fields = [f for f in text.fields if isinstance(f, Formula)]
     sent = [event.v for event in text.events if isinstance(event, Mixed) and not event.at_once]
-    uses: Counter[Formula] = Counter([*fields, *sent])
+    uses: Counter[Formula] = Counter([*fields, *sent, *(product.v for product in text.passed_on)])
     seen: set[Formula] = set()
     unseen: list[Formula] = [*text.events, *fields]
     while unseen:
