@@ -48,6 +48,16 @@ def loss_of(net: nn.Module, batch: torch.Tensor) -> torch.Tensor:
     return (net(batch) ** 2).mean() + (net(batch) * batch[:, :2]).mean()
 
 
+def step(net: nn.Module, opt: dsgt.Optimizer, batch: torch.Tensor) -> None:
+    opt.zero_grad()
+    loss_of(net, batch).backward()
+    opt.step()
+
+
+def lost(*_: object) -> None:
+    raise dsgt.NeighbourError(0, 1, 1.0, "pulled")
+
+
 def equal(a: nn.Module, b: nn.Module) -> bool:
     return all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
 
@@ -245,9 +255,7 @@ def test_a_large_model_is_trained_as_a_small_one(alone, monkeypatch: pytest.Monk
         opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1, weight_decay=0.1)
         states = []
         for batch in batches(10):
-            opt.zero_grad()
-            loss_of(net, batch).backward()
-            opt.step()
+            step(net, opt, batch)
             states.append(opt.state_dict()["dsgt"]["tensors"])
         return states
 
@@ -267,28 +275,20 @@ def test_after_a_step_that_fails_the_model_is_as_before_and_nothing_half_written
     net = model()
     opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
 
-    def step(batch: torch.Tensor) -> None:
-        opt.zero_grad()
-        loss_of(net, batch).backward()
-        opt.step()
-
-    def lost(*_: object) -> None:
-        raise dsgt.NeighbourError(0, 1, 1.0, "pulled")
-
     first, second = batches(2)
-    step(first)
+    step(net, opt, first)
     saved, parameters = copy.deepcopy(opt.state_dict()), [p.clone() for p in net.parameters()]
     with monkeypatch.context() as broken:
         for way in ("start", "start_flow", "__call__", "flow"):
             broken.setattr(TorchPeers, way, lost)
         with pytest.raises(dsgt.NeighbourError):
-            step(second)
+            step(net, opt, second)
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), parameters, strict=True))
     for act in (opt.step, opt.state_dict):
         with pytest.raises(RuntimeError, match="step of round 1 failed"):
             act()
     opt.load_state_dict(saved)
-    step(second)
+    step(net, opt, second)
     assert not torch.equal(next(net.parameters()), parameters[0])
 
 
@@ -321,23 +321,15 @@ def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
     opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
     training = dsgt.checkpoint.Training(tmp_path, net, opt)
 
-    def step(batch: torch.Tensor) -> None:
-        opt.zero_grad()
-        loss_of(net, batch).backward()
-        opt.step()
-
-    def lost(*_: object) -> None:
-        raise dsgt.NeighbourError(0, 1, 1.0, "pulled")
-
     first, second = batches(2)
-    step(first)
+    step(net, opt, first)
     training.save()
     with monkeypatch.context() as broken:
         broken.setattr(TorchPeers, "__call__", lost)
         with pytest.raises(dsgt.NeighbourError):
-            step(second)
+            step(net, opt, second)
     assert training.resume() == 1
-    step(second)
+    step(net, opt, second)
     assert opt.round == 2
 
 

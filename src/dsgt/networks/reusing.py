@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from dsgt.networks import buffers
+from dsgt.networks.buffers import is_large
 
 
 class Reusing(TorchFunctionMode):
@@ -42,7 +42,7 @@ _INTO: dict[Any, Callable[..., Tensor]] = {
 
 def _elementwise(a: Any, b: Any) -> bool:
     """Whether the result of an operation on them is like a, and large."""
-    if not (isinstance(a, Tensor) and a.is_floating_point() and a.numel() >= buffers.LARGE):
+    if not (isinstance(a, Tensor) and a.is_floating_point() and is_large(a)):
         return False
     if not isinstance(b, Tensor):
         return isinstance(b, int | float)
