@@ -13,6 +13,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from dsgt.threads import do_not_disturb
+
 Task: TypeAlias = Callable[[], Tensor]
 Tasks: TypeAlias = "SimpleQueue[tuple[Future[Tensor], Task] | None]"
 """None is the last."""
@@ -49,6 +51,7 @@ class Background:
 
 def _work(tasks: Tasks, cores: int) -> None:
     torch.set_num_threads(cores)  # a new thread would use all of them
+    do_not_disturb()
     with torch.no_grad():
         while (job := tasks.get()) is not None:
             future, task = job

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LARGE = 1 << 18
-"""Numbers in a tensor from which on the allocator gives freed memory back to the kernel, and fresh memory is slow."""
+LARGE = 1 << 19
+"""Bytes of a tensor from which on the allocator gives freed memory back to the kernel, and fresh memory is slow."""
 MOST = 16
 """How many tensors are kept, at most: as many as were needed at one moment."""
 FORGOTTEN = 64
@@ -15,7 +15,7 @@ FORGOTTEN = 64
 
 def is_large(v: Tensor) -> bool:
     """Whether v's memory is worth keeping. A GPU's allocator keeps it by itself."""
-    return v.is_cpu and v.numel() >= LARGE
+    return v.is_cpu and v.nbytes >= LARGE
 
 
 class Buffers:
@@ -34,7 +34,7 @@ class Buffers:
     def large(self, v: Tensor) -> Tensor | None:
         """A tensor of v's shape, dtype and device; None, let the allocator do it, where v is small or somebody asks for
         derivatives."""
-        if v.numel() < LARGE or (v.requires_grad and torch.is_grad_enabled()):
+        if v.nbytes < LARGE or (v.requires_grad and torch.is_grad_enabled()):
             return None
         self._requests += 1
         free = {at: buffer for at, buffer in self._kept.items() if not _holders(buffer)}

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dsgt.networks.flights import Request
 from dsgt.networks.peers import TIMEOUT, Peers
+from dsgt.threads import undisturbing_threads
 from dsgt.topologies.matrix import MatrixLike
 
 _CHANNELS = itertools.count()
@@ -126,12 +127,13 @@ def _join(backend: str | None, timeout: float) -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     backend = backend or ("nccl" if torch.cuda.is_available() else "gloo")
     joining = timedelta(seconds=max(timeout, JOINING))
-    store = _store_of_this_start(joining)
-    if store is None:
-        dist.init_process_group(backend, timeout=joining)
-    else:
-        rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        dist.init_process_group(backend, timeout=joining, store=store, rank=rank, world_size=world)
+    with undisturbing_threads():  # gloo's own, which move messages
+        store = _store_of_this_start(joining)
+        if store is None:
+            dist.init_process_group(backend, timeout=joining)
+        else:
+            rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            dist.init_process_group(backend, timeout=joining, store=store, rank=rank, world_size=world)
     atexit.register(_leave)
 
 
