@@ -268,7 +268,7 @@ def test_a_large_model_is_trained_as_a_small_one(alone, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_after_a_step_that_fails_the_model_is_as_before_and_nothing_half_written_is_saved(
+def test_after_a_step_that_fails_the_model_is_whole_and_nothing_half_written_is_saved(
     alone, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
@@ -277,19 +277,36 @@ def test_after_a_step_that_fails_the_model_is_as_before_and_nothing_half_written
 
     first, second = batches(2)
     step(net, opt, first)
-    saved, parameters = copy.deepcopy(opt.state_dict()), [p.clone() for p in net.parameters()]
+    saved, before = copy.deepcopy(opt.state_dict()), torch.cat([p.flatten() for p in net.parameters()])
     with monkeypatch.context() as broken:
-        for way in ("start", "start_flow", "__call__", "flow"):
+        for way in ("start", "start_flow", "__call__", "flow", "into"):
             broken.setattr(TorchPeers, way, lost)
         with pytest.raises(dsgt.NeighbourError):
             step(net, opt, second)
-    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), parameters, strict=True))
+    assert torch.equal(torch.cat([p.flatten() for p in net.parameters()]), before)
     for act in (opt.step, opt.state_dict):
         with pytest.raises(RuntimeError, match="step of round 1 failed"):
             act()
     opt.load_state_dict(saved)
     step(net, opt, second)
-    assert not torch.equal(next(net.parameters()), parameters[0])
+    assert not torch.equal(torch.cat([p.flatten() for p in net.parameters()]), before)
+
+
+def test_where_the_second_message_fails_the_model_is_that_after_the_step(alone, monkeypatch: pytest.MonkeyPatch):
+    """DSGT's x has arrived when y cannot be sent."""
+    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    net, twin = model(), model()
+    opt, whole = (dsgt.Optimizer(n.parameters(), dsgt.DSGT(), alone, lr=0.1) for n in (net, twin))
+    for batch in batches(2):
+        step(net, opt, batch)
+        step(twin, whole, batch)
+    (third,) = batches(3)[2:]
+    with monkeypatch.context() as broken:
+        broken.setattr(TorchPeers, "start", lost)
+        with pytest.raises(dsgt.NeighbourError):
+            step(net, opt, third)
+    step(twin, whole, third)
+    assert all(map(torch.equal, net.parameters(), twin.parameters()))
 
 
 @pytest.mark.parametrize("name", CASES)

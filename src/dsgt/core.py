@@ -66,6 +66,10 @@ class Mix(ABC):
     def flow(self, v: Tensor) -> Tensor:
         return self.start_flow(v).wait()
 
+    def into(self, v: Tensor, out: Tensor) -> Tensor:
+        """``self(v)`` in the memory of ``out``, which keeps what it holds until everything has arrived."""
+        return out.copy_(self(v))
+
     def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
         """Mix several tensors in one message, so that they arrive at one moment and over one network."""
         mixed = self(torch.cat(vs, dim=-1))

@@ -61,7 +61,7 @@ class Optimizer(torch.optim.Optimizer):
         self._unfinished = False
         self._kept_gradient: _Unchanged | None = None
         self._reusing: AbstractContextManager[Any] = Reusing(network.scratch) if is_large(self._flat) else nullcontext()
-        self._in_place = inplace.InPlace(algorithm, network)
+        self._in_place = inplace.InPlace(algorithm, network, x_stays=True)
         self._fresh: set[int] = set()
         for p in trained:
             p.register_hook(_announcer(self, p))
@@ -100,7 +100,8 @@ class Optimizer(torch.optim.Optimizer):
                 self._state = self.algorithm.update(state, g, mix, lr)
         self._unfinished = False
         self._kept_gradient = _Unchanged(self._grad) if _holds(self._state, self._grad) else None
-        self._flat.copy_(self._state.x)
+        if self._state.x.data_ptr() != self._flat.data_ptr():
+            self._flat.copy_(self._state.x)
         if self._flat.dtype == self._state.x.dtype:
             self._state = self._state._replace(x=self._flat)
         self._fresh.clear()
@@ -191,7 +192,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._unfinished:
             raise RuntimeError(
                 f"the step of round {self.round} failed, and what the method remembers may be half overwritten; the "
-                "parameters are those before it: start again from the last checkpoint, with load_state_dict"
+                "parameters are those before or after it: start again from the last checkpoint, with load_state_dict"
             )
 
     def _gradients(self) -> Iterator[tuple[Tensor, Tensor]]:

@@ -57,10 +57,11 @@ class Flight(Pending):
 
 
 class AllReduce(Flight):
-    """The sum of all nodes' v, in a copy of it, and then their mean."""
+    """The sum of all nodes' v, in a copy of it, and then their mean, here or in ``out``."""
 
-    def __init__(self, peers: Peers, v: Tensor) -> None:
+    def __init__(self, peers: Peers, v: Tensor, out: Tensor | None = None) -> None:
         super().__init__(peers)
+        self._out = out
         self._total = peers.scratch(v).copy_(v)
         self._request: Request | None = None
 
@@ -70,16 +71,17 @@ class AllReduce(Flight):
     def _land(self) -> Tensor:
         assert self._request is not None
         self._peers.finish_sum(self._request)
-        return self._total.div_(self._peers.nodes)
+        return torch.div(self._total, self._peers.nodes, out=self._total if self._out is None else self._out)
 
 
 class Exchange(Flight):
-    """v goes to the neighbours and theirs come into one buffer each; the first buffer becomes the result."""
+    """v goes to the neighbours and theirs come into one buffer each; the first buffer becomes the result, unless
+    another place is given for W v. That is written when all messages have been moved, and not before."""
 
-    def __init__(self, peers: Peers, v: Tensor, *, flow: bool) -> None:
+    def __init__(self, peers: Peers, v: Tensor, *, flow: bool = False, out: Tensor | None = None) -> None:
         super().__init__(peers)
         self._v: Tensor | None = v.contiguous()
-        self._flow = flow
+        self._flow, self._out = flow, out
         self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
         self._number = peers.next_number()
         self._receiving: dict[int, Request] = {}
@@ -104,9 +106,9 @@ class Exchange(Flight):
                 result.add_(heard, alpha=weight)
         if result is None:
             result = torch.zeros_like(v)
-        if not self._flow:
-            result.add_(v, alpha=peers.own)
         for i in peers.tells:
             peers.finish(self._sending.pop(i), i)
         self._v = None
-        return result
+        if self._flow:
+            return result
+        return torch.add(result, v, alpha=peers.own, out=result if self._out is None else self._out)

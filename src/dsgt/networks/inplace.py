@@ -24,10 +24,11 @@ def pay(algorithm: Algorithm[S], s: S, g: Tensor) -> bool:
 
 class InPlace(Generic[S]):
     """``algorithm.update``, which is read once for every learning rate. Tensors of a state that came from ``memory``
-    are overwritten, unless another tensor holds their memory too (``Buffers.lent``)."""
+    are overwritten, unless another tensor holds their memory too (``Buffers.lent``). With ``x_stays`` so is the old x
+    by the new one, wherever it came from, where that saves a copy."""
 
-    def __init__(self, algorithm: Algorithm[S], memory: Memory) -> None:
-        self._algorithm, self._memory = algorithm, memory
+    def __init__(self, algorithm: Algorithm[S], memory: Memory, *, x_stays: bool = False) -> None:
+        self._algorithm, self._memory, self._x_stays = algorithm, memory, x_stays
         self._lr: float | None = None
         self._programs: dict[Hashable, Program | None] = {}
 
@@ -57,7 +58,7 @@ class InPlace(Generic[S]):
             text = Text(self._algorithm, type(s)(*before), given[inputs.pattern[-1][1]], self._lr)  # type: ignore[arg-type]
         except NotLinearError:
             return None
-        return program(text, given, over, dense=dense)
+        return program(text, given, over, dense=dense, x_stays=self._x_stays)
 
 
 class _Inputs:

@@ -94,12 +94,15 @@ class Peers(Network, Mix):
     def flow(self, v: Tensor) -> Tensor:
         return self._now(self._flow(v))
 
-    def _mixing(self, v: Tensor) -> Flight:
+    def into(self, v: Tensor, out: Tensor) -> Tensor:
+        return self._now(self._mixing(v, out))
+
+    def _mixing(self, v: Tensor, out: Tensor | None = None) -> Flight:
         if self._averaging:
             self._count(2 * (self.nodes - 1) / self.nodes, v)
-            return AllReduce(self, v)
+            return AllReduce(self, v, out)
         self._count(len(self.tells), v)
-        return Exchange(self, v, flow=False)
+        return Exchange(self, v, out=out)
 
     def _flow(self, v: Tensor) -> Flight:
         self._count(len(self.tells), v)

@@ -61,10 +61,11 @@ class Program:
         return [result(vectors) for result in self.results]
 
 
-def program(text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool) -> Program:
+def program(text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool, x_stays: bool = False) -> Program:
     """Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``)
-    products that are sent are not computed before they are needed."""
-    writer = _Writer(text, given, over, dense=dense)
+    products that are sent are not computed before they are needed. With ``x_stays`` the new x may be written over the
+    old one, the first of ``given``, but only in one go when all that it is made of has arrived."""
+    writer = _Writer(text, given, over, dense=dense, x_stays=x_stays)
     for event in text.events:
         writer.happen(event)
     results = [writer.result(field) for field in text.fields]
@@ -74,9 +75,10 @@ def program(text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: 
 class _Writer:
     """Writes the instructions, and knows where each vector is and how often it is still needed."""
 
-    def __init__(self, text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool) -> None:
+    def __init__(self, text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool, x_stays: bool) -> None:
         self.steps: list[Step] = []
-        self._dense = dense
+        self._dense, self._x_stays = dense, x_stays
+        self._old_x, self._new_x = given[0], text.fields[0]
         self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
         self._count = len(given)
         self._over: set[Formula] = {f for f, may in zip(given, over, strict=True) if may}
@@ -119,9 +121,14 @@ class _Writer:
         def between_nodes(r: Vectors) -> None:
             r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
 
+        def over_the_old(r: Vectors) -> None:
+            r.at[out] = r.mix.into(r.at[v], r.at[0])
+
         if self._dense:
             self.steps.append(in_simulation)
             self._over.add(mixed)
+        elif self._x_stays and self._replaces_x(mixed):
+            self.steps.append(over_the_old)
         else:
             self.steps.append(between_nodes)
             self._over.discard(mixed.v)  # other networks may keep what they were given
@@ -241,6 +248,12 @@ class _Writer:
     def _place(self, *formulas: Formula) -> int | None:
         """Where to write what is computed from these: over one of them, if this is its last use."""
         return next((self._number[f] for f in formulas if f in self._over and self._left[f] == 1), None)
+
+    def _replaces_x(self, mixed: Mixed) -> bool:
+        """Whether this is the new x and nothing else, for who sends or keeps it needs another place for it; and whether
+        nobody needs the old one any more."""
+        only_x = mixed is self._new_x and self._left[mixed] == 1 and not mixed.flow
+        return only_x and not self._left[self._old_x]
 
     def _new(self, formula: Formula | None = None) -> int:
         number, self._count = self._count, self._count + 1
