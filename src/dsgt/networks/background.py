@@ -40,7 +40,8 @@ class Background:
         return future
 
     def close(self) -> None:
-        """When all tasks are done: no more will come."""
+        """No more tasks will come."""
+        self._linger()
         self._tasks.put(None)
         atexit.unregister(self._linger)
 

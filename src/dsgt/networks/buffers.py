@@ -10,7 +10,7 @@ LARGE = 1 << 19
 MOST = 16
 """How many tensors are kept, at most: as many as were needed at one moment."""
 FORGOTTEN = 64
-"""After so many requests for others a tensor that nobody holds is given up."""
+"""After so many requests for others, or up to twice as many, a tensor that nobody holds is given up."""
 
 
 def is_large(v: Tensor) -> bool:
@@ -37,18 +37,22 @@ class Buffers:
         if v.nbytes < LARGE or (v.requires_grad and torch.is_grad_enabled()):
             return None
         self._requests += 1
-        free = {at: buffer for at, buffer in self._kept.items() if not _holders(buffer)}
-        for at in free:
-            if self._given[at] < self._requests - FORGOTTEN:
-                del self._kept[at], self._given[at]
-        for at, buffer in free.items():
-            if _fits(buffer, v):
-                self._kept[at], self._given[at] = buffer, self._requests
+        if self._requests % FORGOTTEN == 0:
+            self._forget()
+        for at, buffer in self._kept.items():
+            if _fits(buffer, v) and not _holders(buffer):
+                self._given[at] = self._requests
                 return buffer.detach()
         fresh = torch.empty_like(v, memory_format=torch.contiguous_format)
         if len(self._kept) < MOST:
             self._kept[fresh.data_ptr()], self._given[fresh.data_ptr()] = fresh.detach(), self._requests
         return fresh
+
+    def _forget(self) -> None:
+        """What nobody holds and nobody has asked for since the last time."""
+        for at, last in list(self._given.items()):
+            if last <= self._requests - FORGOTTEN and not _holders(self._kept[at]):
+                del self._kept[at], self._given[at]
 
     def lent(self, v: Tensor) -> bool:
         """Whether v has memory from here that no other tensor, view or array shares, so that whoever has v may write

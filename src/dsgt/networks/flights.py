@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,16 +31,38 @@ class Flight(Pending):
         self._peers = peers
         self._value: Tensor | None = None
         self._landing: Future[Tensor] | None = None
+        self._background: Background | None = None
         self._inference = torch.is_inference_mode_enabled()  # a thread has modes of its own
 
     def travel_in(self, background: Background) -> None:
         """Depart and land there."""
-        self._landing = background.begin(self._travel)
+        self._background, self._landing = background, background.begin(self._travel)
 
     def _travel(self) -> Tensor:
         with torch.inference_mode(self._inference):
             self.depart()
             return self._land()
+
+    @property
+    def travels_in_background(self) -> bool:
+        return self._landing is not None
+
+    @property
+    def on_its_way(self) -> bool:
+        """Whether it travels in the background and has not landed there."""
+        return self._landing is not None and not self._landing.done()
+
+    def then(self, work: Callable[[Tensor], Tensor]) -> Future[Tensor]:
+        """What is made of the message as soon as it has arrived, in the background where it travels."""
+        background, landing = self._background, self._landing
+        assert background is not None
+        assert landing is not None
+
+        def after() -> Tensor:
+            with torch.inference_mode(self._inference):
+                return work(landing.result())
+
+        return background.begin(after)
 
     @abstractmethod
     def depart(self) -> None:

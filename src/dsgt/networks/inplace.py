@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any, Generic
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor
 from dsgt.core import Algorithm, Done, Mix, Pending, S
 from dsgt.networks.buffers import is_large
 from dsgt.networks.dense import Dense, Sent
-from dsgt.networks.formulas import Given, NotLinearError, Product, Text
-from dsgt.networks.programs import Memory, Program, Vectors, program
+from dsgt.networks.flights import Flight
+from dsgt.networks.formulas import Formula, Given, NotLinearError, Product, Text
+from dsgt.networks.programs import Ahead, Memory, Program, Vectors, program
 
 
 def pay(algorithm: Algorithm[S], s: S, g: Tensor) -> bool:
@@ -31,6 +33,7 @@ class InPlace(Generic[S]):
         self._algorithm, self._memory, self._x_stays = algorithm, memory, x_stays
         self._lr: float | None = None
         self._programs: dict[Hashable, Program | None] = {}
+        self._begun: list[_Begun] = []
 
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
         if lr != self._lr:
@@ -44,8 +47,10 @@ class InPlace(Generic[S]):
         found = self._programs[case]
         if found is None:
             return self._algorithm.update(s, g, mix, lr)
-        fields = found.run(Vectors(inputs.tensors, s, mix, self._memory))
-        return type(s)(*fields)  # type: ignore[arg-type]
+        prepared = {begun.ahead: begun.sum for begun in self._begun if begun.concerns(s)}
+        after = type(s)(*found.run(Vectors(inputs.tensors, s, mix, self._memory, prepared)))  # type: ignore[arg-type]
+        self._begun = [_Begun(a, after, self._memory) for a in found.ahead if _in_background(after[a.message])]
+        return after
 
     def _program(self, s: S, inputs: _Inputs, over: tuple[bool, ...], *, dense: bool) -> Program | None:
         """None where the text is no linear formula of vectors of one kind."""
@@ -58,7 +63,30 @@ class InPlace(Generic[S]):
             text = Text(self._algorithm, type(s)(*before), given[inputs.pattern[-1][1]], self._lr)  # type: ignore[arg-type]
         except NotLinearError:
             return None
-        return program(text, given, over, dense=dense, x_stays=self._x_stays)
+        kept = enumerate(inputs.pattern[:-1])
+        fields: dict[Formula, int] = {given[number]: i for i, (kind, number) in kept if kind is Tensor}
+        for known_later in (given[0], given[inputs.pattern[-1][1]]):  # x, which others may change, and the gradient
+            fields.pop(known_later, None)
+        return program(text, given, fields, over, dense=dense, x_stays=self._x_stays)
+
+
+class _Begun:
+    """A sum that is computed in the background, from the message and the tensors of this state."""
+
+    def __init__(self, ahead: Ahead, state: tuple[Any, ...], memory: Memory) -> None:
+        self.ahead = ahead
+        self._message = state[ahead.message]
+        self._others = [state[field] for _, field in ahead.others]
+        out = memory.scratch(self._others[0])
+        self.sum = self._message.then(partial(ahead.add_up, others=self._others, out=out))
+
+    def concerns(self, state: tuple[Any, ...]) -> bool:
+        same = [state[field] is v for (_, field), v in zip(self.ahead.others, self._others, strict=True)]
+        return state[self.ahead.message] is self._message and all(same)
+
+
+def _in_background(message: Any) -> bool:
+    return isinstance(message, Flight) and message.travels_in_background
 
 
 class _Inputs:

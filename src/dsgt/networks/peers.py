@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 
 import numpy as np
 import torch
@@ -39,6 +39,22 @@ class NeighbourError(RuntimeError):
             f"hangs, or waits for a neighbour of its own ({reason.strip() or 'no answer'})"
         )
         self.node, self.neighbour = node, neighbour
+
+
+class _Naming:
+    """A transport that fails in here says to whom. Every message passes, so this is no generator, which is slower."""
+
+    def __init__(self, peers: Peers, neighbour: int | None) -> None:
+        self._peers, self._neighbour = peers, neighbour
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, RuntimeError | TimeoutError):
+            raise self._peers.lost(self._neighbour, str(error)) from error
 
 
 class Peers(Network, Mix):
@@ -160,7 +176,7 @@ class Peers(Network, Mix):
         """Start replacing v by the sum of all nodes' v."""
 
     def finish(self, request: Request, neighbour: int) -> None:
-        """Wait for a message, or say who did not send it. After that the network is of no use."""
+        """Wait for a message, or say who did not send it."""
         with self.naming(neighbour):
             request.finish(self.timeout)
 
@@ -177,15 +193,14 @@ class Peers(Network, Mix):
             with self.naming(None):
                 raise
 
-    @contextmanager
-    def naming(self, neighbour: int | None) -> Iterator[None]:
-        """A transport that fails says to whom."""
-        try:
-            yield
-        except (RuntimeError, TimeoutError) as error:
-            self._break()
-            assert self.node is not None
-            raise NeighbourError(self.node, neighbour, self.timeout, str(error)) from error
+    def naming(self, neighbour: int | None) -> _Naming:
+        return _Naming(self, neighbour)
+
+    def lost(self, neighbour: int | None, reason: str) -> NeighbourError:
+        """After that the network is of no use."""
+        self._break()
+        assert self.node is not None
+        return NeighbourError(self.node, neighbour, self.timeout, reason)
 
     def next_number(self) -> int:
         self._sent += 1

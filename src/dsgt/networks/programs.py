@@ -7,7 +7,8 @@ memory, and over how much of it (benchmarks/simulator.py, benchmarks/peers.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -29,12 +30,34 @@ class Memory(Protocol):
     def lent(self, v: Tensor) -> bool: ...
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """What of a sum is known before the gradient is: a message, as soon as it has arrived, and multiples of others."""
+
+    message: int
+    """The field of the state that it is."""
+    others: tuple[tuple[float, int], ...]
+    """Fields too."""
+
+    def add_up(self, arrived: Tensor, others: Sequence[Tensor], out: Tensor) -> Tensor:
+        for (c, _), other in zip(self.others, others, strict=True):
+            arrived = torch.add(arrived, other, alpha=c, out=out)
+        return out
+
+
 class Vectors:
     """The vectors of a round by number, and what else its instructions need."""
 
-    def __init__(self, given: Sequence[Tensor], before: tuple[Any, ...], mix: Mix, memory: Memory) -> None:
+    def __init__(
+        self,
+        given: Sequence[Tensor],
+        before: tuple[Any, ...],
+        mix: Mix,
+        memory: Memory,
+        prepared: Mapping[Ahead, Future[Tensor]],
+    ) -> None:
         self.at: dict[int, Tensor] = dict(enumerate(given))
-        self.before, self.mix, self.memory = before, mix, memory
+        self.before, self.mix, self.memory, self.prepared = before, mix, memory, prepared
         self.sent: dict[Mixed, Pending] = {}
 
     @property
@@ -53,6 +76,8 @@ Step: TypeAlias = Callable[[Vectors], Any]
 class Program:
     steps: Sequence[Step]
     results: Sequence[Callable[[Vectors], Tensor | Pending]]
+    ahead: Sequence[Ahead]
+    """What the next round of this kind will need, if somebody has the time."""
 
     def run(self, vectors: Vectors) -> list[Tensor | Pending]:
         """The fields of the state after the round."""
@@ -61,22 +86,42 @@ class Program:
         return [result(vectors) for result in self.results]
 
 
-def program(text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool, x_stays: bool = False) -> Program:
-    """Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``)
+def program(
+    text: Text,
+    given: Sequence[Given],
+    fields: Mapping[Formula, int],
+    over: Sequence[bool],
+    *,
+    dense: bool,
+    x_stays: bool = False,
+) -> Program:
+    """``fields`` are the given vectors that the method alone remembers, with their place in the state.
+    Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``)
     products that are sent are not computed before they are needed. With ``x_stays`` the new x may be written over the
     old one, the first of ``given``, but only in one go when all that it is made of has arrived."""
-    writer = _Writer(text, given, over, dense=dense, x_stays=x_stays)
+    writer = _Writer(text, given, fields, over, dense=dense, x_stays=x_stays)
     for event in text.events:
         writer.happen(event)
     results = [writer.result(field) for field in text.fields]
-    return Program(writer.steps, results)
+    return Program(writer.steps, results, writer.ahead)
 
 
 class _Writer:
     """Writes the instructions, and knows where each vector is and how often it is still needed."""
 
-    def __init__(self, text: Text, given: Sequence[Given], over: Sequence[bool], *, dense: bool, x_stays: bool) -> None:
+    def __init__(
+        self,
+        text: Text,
+        given: Sequence[Given],
+        fields: Mapping[Formula, int],
+        over: Sequence[bool],
+        *,
+        dense: bool,
+        x_stays: bool,
+    ) -> None:
         self.steps: list[Step] = []
+        self.ahead: list[Ahead] = []
+        self._fields = fields
         self._dense, self._x_stays = dense, x_stays
         self._old_x, self._new_x = given[0], text.fields[0]
         self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
@@ -177,7 +222,7 @@ class _Writer:
     def _add_up(self, formula: Sum) -> None:
         """The order of the terms is the same in every run, whatever may be overwritten and whatever was computed
         before: products come last, as it must be where they are added by the multiplication itself."""
-        rest = sorted(self._terms(formula), key=lambda term: isinstance(term[1], Product | Arrived))
+        rest = sorted(self._known_first(self._terms(formula)), key=lambda term: isinstance(term[1], Product | Arrived))
         begin = next((term for term in rest if term[0] == 1 and self._begins(term[1])), rest[0])
         rest.remove(begin)
         c, first = begin
@@ -201,6 +246,34 @@ class _Writer:
             else:
                 terms.append((c, part))
         return terms
+
+    def _known_first(self, terms: list[Term]) -> list[Term]:
+        """Between real nodes: those that are known before the gradient, in one."""
+        arrived = [f for c, f in terms if c == 1 and isinstance(f, Arrived) and isinstance(f.message, int)]
+        others = [(c, f) for c, f in terms if f in self._fields]
+        if self._dense or len(arrived) != 1 or not others or len(others) + 1 == len(terms):
+            return terms
+        known = Sum(((1.0, arrived[0]), *others))
+        self._left[known] = 1
+        self._add_up_ahead(known, arrived[0], others)
+        return [(1.0, known), *(term for term in terms if term not in known.terms)]
+
+    def _add_up_ahead(self, known: Sum, arrived: Arrived, others: list[Term]) -> None:
+        assert isinstance(arrived.message, int)
+        ahead = Ahead(arrived.message, tuple((c, self._fields[f]) for c, f in others))
+        a, bs, out = self._value(arrived), [self._value(f) for _, f in others], self._new(known)
+
+        def step(r: Vectors) -> None:
+            if ahead in r.prepared:
+                r.at[out] = r.prepared[ahead].result()
+            else:
+                r.at[out] = ahead.add_up(r.at[a], [r.at[b] for b in bs], r.scratch())
+
+        self.steps.append(step)
+        self.ahead.append(ahead)
+        self._over.add(known)
+        for f in (arrived, *(f for _, f in others)):
+            self._used(f)
 
     def _scale(self, c: float, formula: Formula) -> int:
         a = self._value(formula)

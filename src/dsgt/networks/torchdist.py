@@ -67,6 +67,9 @@ class TorchPeers(Peers):
     def __init__(self, W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
         if not dist.is_initialized():
             _join(backend, timeout)
+        assert dist.group.WORLD is not None
+        self._group = dist.group.WORLD
+        """dist.isend and dist.irecv ask it too, but check first what is known here, for a tenth of a small mixing."""
         self._blocking = self._threads = dist.get_backend() != "nccl"
         self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
         self._channel = next(_CHANNELS)
@@ -84,8 +87,8 @@ class TorchPeers(Peers):
         tag = self._channel * _TAGS + number % _TAGS
         if self._blocking:
             return (
-                {j: self._begin(dist.irecv, buffer, j, tag) for j, buffer in buffers.items()},
-                {i: self._begin(dist.isend, v, i, tag) for i in self.tells},
+                {j: self._begin(self._group.recv, buffer, j, tag) for j, buffer in buffers.items()},
+                {i: self._begin(self._group.send, v, i, tag) for i in self.tells},
             )
         # nccl wants all messages of a mixing as one group, and gives one work for it
         receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in buffers.items()]
@@ -97,9 +100,9 @@ class TorchPeers(Peers):
             dict(zip(self.tells, everything[len(receive) :], strict=True)),
         )
 
-    def _begin(self, send_or_receive: Callable[..., dist.Work | None], v: Tensor, peer: int, tag: int) -> Request:
+    def _begin(self, send_or_receive: Callable[..., dist.Work], v: Tensor, peer: int, tag: int) -> Request:
         with self.naming(peer):  # gloo refuses at once where it has lost the connection already
-            return _Work(_begun(send_or_receive(v, peer, tag=tag)), True)
+            return _Work(send_or_receive([v], peer, tag), True)
 
     def gather(self, v: Tensor) -> Tensor:
         return super().gather(v.to(self._device)).to(v.device)
