@@ -331,6 +331,49 @@ def test_gradients_that_the_method_still_needs_may_not_be_changed_in_place(alone
         assert all(map(torch.equal, train(lambda net, opt: net.zero_grad(set_to_none=False)), expected))
 
 
+@pytest.mark.parametrize("name", ["dsgt", "gnsd"])
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
+    alone, monkeypatch: pytest.MonkeyPatch, name: str, looked_at: bool
+):
+    """W y - s, in the background as soon as W y has arrived: the same bits, saved and loaded in between or not."""
+    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.networks.peers.BESIDE", 1)
+    used: list[bool] = []
+
+    def train(*, ahead: bool) -> torch.Tensor:
+        net = model()
+        opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
+        with monkeypatch.context() as patched:
+            if not ahead:
+                patched.setattr("dsgt.networks.inplace._in_background", lambda message: False)
+            for k, batch in enumerate(batches(12)):
+                step(net, opt, batch)
+                used.append(bool(opt._in_place._begun))
+                if looked_at and k % 3 == 0:
+                    opt.load_state_dict(copy.deepcopy(opt.state_dict()))
+                if k == 7:
+                    opt.param_groups[0]["lr"] = 0.05
+        return torch.cat([p.flatten() for p in net.parameters()])
+
+    expected = train(ahead=False)
+    assert not any(used)
+    assert torch.equal(train(ahead=True), expected)
+    assert sum(used) == 12
+
+
+@pytest.mark.parametrize("ways", [[[1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+def test_mixing_into_a_given_place(ways: list[list[float]]):
+    """Real nodes write there themselves; every other network copies."""
+    v = torch.randn(len(ways), 5, dtype=F64)
+    with TorchPeers(ways) if len(ways) == 1 else Dense(ways) as network:
+        v = v[0] if network.node == 0 else v
+        out = torch.zeros_like(v)
+        found = network.at(0).into(v, out)
+        assert found.data_ptr() == out.data_ptr()
+        assert torch.equal(out, network.at(0)(v))
+
+
 def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
     alone, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
