@@ -346,7 +346,7 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
         opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
         with monkeypatch.context() as patched:
             if not ahead:
-                patched.setattr("dsgt.networks.inplace._in_background", lambda message: False)
+                patched.setattr("dsgt.networks.inplace._can_begin", lambda ahead, state: False)
             for k, batch in enumerate(batches(12)):
                 step(net, opt, batch)
                 used.append(bool(opt._in_place._begun))

@@ -94,7 +94,8 @@ class AllReduce(Flight):
     def _land(self) -> Tensor:
         assert self._request is not None
         self._peers.finish_sum(self._request)
-        return torch.div(self._total, self._peers.nodes, out=self._total if self._out is None else self._out)
+        total, nodes = self._total, self._peers.nodes
+        return total.div_(nodes) if self._out is None else torch.div(total, nodes, out=self._out)
 
 
 class Exchange(Flight):
@@ -134,4 +135,6 @@ class Exchange(Flight):
         self._v = None
         if self._flow:
             return result
-        return torch.add(result, v, alpha=peers.own, out=result if self._out is None else self._out)
+        if self._out is None:
+            return result.add_(v, alpha=peers.own)
+        return torch.add(result, v, alpha=peers.own, out=self._out)

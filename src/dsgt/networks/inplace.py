@@ -49,7 +49,7 @@ class InPlace(Generic[S]):
             return self._algorithm.update(s, g, mix, lr)
         prepared = {begun.ahead: begun.sum for begun in self._begun if begun.concerns(s)}
         after = type(s)(*found.run(Vectors(inputs.tensors, s, mix, self._memory, prepared)))  # type: ignore[arg-type]
-        self._begun = [_Begun(a, after, self._memory) for a in found.ahead if _in_background(after[a.message])]
+        self._begun = [_Begun(a, after, self._memory) for a in found.ahead if _can_begin(a, after)]
         return after
 
     def _program(self, s: S, inputs: _Inputs, over: tuple[bool, ...], *, dense: bool) -> Program | None:
@@ -85,8 +85,10 @@ class _Begun:
         return state[self.ahead.message] is self._message and all(same)
 
 
-def _in_background(message: Any) -> bool:
-    return isinstance(message, Flight) and message.travels_in_background
+def _can_begin(ahead: Ahead, state: tuple[Any, ...]) -> bool:
+    message = state[ahead.message]
+    travels = isinstance(message, Flight) and message.travels_in_background
+    return travels and all(isinstance(state[field], Tensor) for _, field in ahead.others)
 
 
 class _Inputs:

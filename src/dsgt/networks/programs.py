@@ -172,10 +172,8 @@ class _Writer:
         if self._dense:
             self.steps.append(in_simulation)
             self._over.add(mixed)
-        elif self._x_stays and self._replaces_x(mixed):
-            self.steps.append(over_the_old)
         else:
-            self.steps.append(between_nodes)
+            self.steps.append(over_the_old if self._x_stays and self._replaces_x(mixed) else between_nodes)
             self._over.discard(mixed.v)  # other networks may keep what they were given
         self._used(mixed.v)
 
