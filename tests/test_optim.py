@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.utils import parameters_to_vector
 
 import dsgt
 from cases import CASES, F64
@@ -277,19 +278,19 @@ def test_after_a_step_that_fails_the_model_is_whole_and_nothing_half_written_is_
 
     first, second = batches(2)
     step(net, opt, first)
-    saved, before = copy.deepcopy(opt.state_dict()), torch.cat([p.flatten() for p in net.parameters()])
+    saved, before = copy.deepcopy(opt.state_dict()), parameters_to_vector(net.parameters())
     with monkeypatch.context() as broken:
         for way in ("start", "start_flow", "__call__", "flow", "into"):
             broken.setattr(TorchPeers, way, lost)
         with pytest.raises(dsgt.NeighbourError):
             step(net, opt, second)
-    assert torch.equal(torch.cat([p.flatten() for p in net.parameters()]), before)
+    assert torch.equal(parameters_to_vector(net.parameters()), before)
     for act in (opt.step, opt.state_dict):
         with pytest.raises(RuntimeError, match="step of round 1 failed"):
             act()
     opt.load_state_dict(saved)
     step(net, opt, second)
-    assert not torch.equal(torch.cat([p.flatten() for p in net.parameters()]), before)
+    assert not torch.equal(parameters_to_vector(net.parameters()), before)
 
 
 def test_where_the_second_message_fails_the_model_is_that_after_the_step(alone, monkeypatch: pytest.MonkeyPatch):
@@ -306,7 +307,7 @@ def test_where_the_second_message_fails_the_model_is_that_after_the_step(alone, 
         with pytest.raises(dsgt.NeighbourError):
             step(net, opt, third)
     step(twin, whole, third)
-    assert all(map(torch.equal, net.parameters(), twin.parameters()))
+    assert equal(net, twin)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -354,7 +355,7 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
                     opt.load_state_dict(copy.deepcopy(opt.state_dict()))
                 if k == 7:
                     opt.param_groups[0]["lr"] = 0.05
-        return torch.cat([p.flatten() for p in net.parameters()])
+        return parameters_to_vector(net.parameters())
 
     expected = train(ahead=False)
     assert not any(used)
@@ -362,12 +363,12 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
     assert sum(used) == 12
 
 
-@pytest.mark.parametrize("ways", [[[1.0]], [[1.0, 0.0], [0.0, 1.0]]])
-def test_mixing_into_a_given_place(ways: list[list[float]]):
+@pytest.mark.parametrize("W", [[[1.0]], [[0.6, 0.4], [0.4, 0.6]]])
+def test_mixing_into_a_given_place(W: list[list[float]]):
     """Real nodes write there themselves; every other network copies."""
-    v = torch.randn(len(ways), 5, dtype=F64)
-    with TorchPeers(ways) if len(ways) == 1 else Dense(ways) as network:
-        v = v[0] if network.node == 0 else v
+    rows = torch.randn(len(W), 5, dtype=F64)
+    with TorchPeers(W) if len(W) == 1 else Dense(W) as network:
+        v = rows[0] if network.node == 0 else rows
         out = torch.zeros_like(v)
         found = network.at(0).into(v, out)
         assert found.data_ptr() == out.data_ptr()

@@ -1,7 +1,7 @@
 """What an ``arithmetic`` method writes in a round, as formulas: its text is read first and computed afterwards.
 
 ``update`` is called with formulas in the place of tensors. When it has returned it is known what is needed where for
-the last time, and a round can be computed in fewer passes over memory (programs.py).
+the last time, and a round can be computed in fewer passes over memory (writing.py).
 """
 
 from __future__ import annotations

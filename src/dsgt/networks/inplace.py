@@ -14,7 +14,8 @@ from dsgt.networks.buffers import is_large
 from dsgt.networks.dense import Dense, Sent
 from dsgt.networks.flights import Flight
 from dsgt.networks.formulas import Formula, Given, NotLinearError, Product, Text
-from dsgt.networks.programs import Ahead, Memory, Program, Vectors, program
+from dsgt.networks.programs import Ahead, Memory, Program, Vectors
+from dsgt.networks.writing import program
 
 
 def pay(algorithm: Algorithm[S], s: S, g: Tensor) -> bool:

@@ -69,7 +69,7 @@ class TorchPeers(Peers):
             _join(backend, timeout)
         assert dist.group.WORLD is not None
         self._group = dist.group.WORLD
-        """dist.isend and dist.irecv ask it too, but check first what is known here, for a tenth of a small mixing."""
+        """Asked directly: dist.isend and dist.irecv check again, for every message, what is known here."""
         self._blocking = self._threads = dist.get_backend() != "nccl"
         self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
         self._channel = next(_CHANNELS)

@@ -1,0 +1,298 @@
+"""A round's formulas as instructions: every sum in as few passes as can be, in the place of what is not needed again.
+
+Large tensors do not stay in the cores' caches, so what a round costs beyond its mixings is how often it goes over
+memory, and over how much of it (benchmarks/simulator.py, benchmarks/peers.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from dsgt.core import Done, Pending
+from dsgt.networks.dense import Sent
+from dsgt.networks.formulas import Arrived, Formula, Given, Mixed, Product, Sum, Text
+from dsgt.networks.programs import Ahead, Program, Step, Vectors
+
+Term: TypeAlias = tuple[float, Formula]
+
+
+def program(
+    text: Text,
+    given: Sequence[Given],
+    fields: Mapping[Formula, int],
+    over: Sequence[bool],
+    *,
+    dense: bool,
+    x_stays: bool = False,
+) -> Program:
+    """``fields`` are the given vectors that the method alone remembers, with their place in the state.
+    Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``)
+    products that are sent are not computed before they are needed. With ``x_stays`` the new x may be written over the
+    old one, the first of ``given``, but only in one go when all that it is made of has arrived."""
+    writer = _Writer(text, given, fields, over, dense=dense, x_stays=x_stays)
+    for event in text.events:
+        writer.happen(event)
+    results = [writer.result(field) for field in text.fields]
+    return Program(writer.steps, results, writer.ahead)
+
+
+class _Writer:
+    """Writes the instructions, and knows where each vector is and how often it is still needed."""
+
+    def __init__(
+        self,
+        text: Text,
+        given: Sequence[Given],
+        fields: Mapping[Formula, int],
+        over: Sequence[bool],
+        *,
+        dense: bool,
+        x_stays: bool,
+    ) -> None:
+        self.steps: list[Step] = []
+        self.ahead: list[Ahead] = []
+        self._fields = fields
+        self._dense, self._x_stays = dense, x_stays
+        self._old_x, self._new_x = given[0], text.fields[0]
+        self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
+        self._count = len(given)
+        self._over: set[Formula] = {f for f, may in zip(given, over, strict=True) if may}
+        self._left = _uses(text)
+        self._inner = {f for f, times in self._left.items() if times == 1 and isinstance(f, Sum)}
+        """Sums that are used once: within a sum they need no vector of their own."""
+
+    def result(self, field: Formula | int) -> Callable[[Vectors], Tensor | Pending]:
+        if isinstance(field, int):
+            return lambda r: r.before[field]
+        if isinstance(field, Mixed) and not field.at_once:
+            return lambda r: r.sent[field]
+        number = self._value(field)
+        if isinstance(field, Arrived):
+            return lambda r: r.at[number].detach()  # the message keeps the other tensor
+        return lambda r: r.at[number]
+
+    def happen(self, event: Mixed | Arrived) -> None:
+        if isinstance(event, Arrived):
+            self._arrive(event)
+        elif event.at_once:
+            self._mix(event)
+        else:
+            self._send(event)
+
+    def _arrive(self, arrived: Arrived) -> None:
+        message, out = arrived.message, self._new(arrived)
+
+        def step(r: Vectors) -> None:
+            r.at[out] = (r.before[message] if isinstance(message, int) else r.sent[message]).wait()
+
+        self.steps.append(step)
+
+    def _mix(self, mixed: Mixed) -> None:
+        v, flow, out = self._value(mixed.v), mixed.flow, self._new(mixed)
+
+        def in_simulation(r: Vectors) -> None:
+            r.at[out] = r.dense.mix_into(r.at[v], r.scratch(), flow=flow)
+
+        def between_nodes(r: Vectors) -> None:
+            r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
+
+        def over_the_old(r: Vectors) -> None:
+            r.at[out] = r.mix.into(r.at[v], r.at[0])
+
+        if self._dense:
+            self.steps.append(in_simulation)
+            self._over.add(mixed)
+        else:
+            self.steps.append(over_the_old if self._x_stays and self._replaces_x(mixed) else between_nodes)
+            self._over.discard(mixed.v)  # other networks may keep what they were given
+        self._used(mixed.v)
+
+    def _send(self, mixed: Mixed) -> None:
+        v, flow = self._value(mixed.v), mixed.flow
+
+        def later(r: Vectors) -> None:
+            r.sent[mixed] = r.dense.send(r.at[v])
+
+        def in_simulation(r: Vectors) -> None:
+            r.sent[mixed] = Done(r.dense.mix_into(r.at[v], r.scratch(), flow=flow))
+
+        def between_nodes(r: Vectors) -> None:
+            sent = r.at[v].detach()  # which the flight holds as long as it needs it
+            r.sent[mixed] = r.mix.start_flow(sent) if flow else r.mix.start(sent)
+
+        if not self._dense:
+            self.steps.append(between_nodes)
+        elif flow or isinstance(mixed.v, Given):  # what is given may be somebody else's, who writes into it
+            self.steps.append(in_simulation)
+        else:
+            self.steps.append(later)
+
+    def _value(self, formula: Formula) -> int:
+        """The number of a formula's vector, which is computed now if it has not been."""
+        if formula not in self._number:
+            if isinstance(formula, Product):
+                self._multiply(formula)
+            else:
+                assert isinstance(formula, Sum)
+                self._add_up(formula)
+            self._over.add(formula)
+        return self._number[formula]
+
+    def _multiply(self, product: Product) -> None:
+        field, v, out = product.field, self._value(product.v), self._new(product)
+
+        def step(r: Vectors) -> None:
+            r.at[out] = r.before[field].dense.product_into(r.at[v], r.scratch())
+
+        self.steps.append(step)
+        self._used(product.v)
+
+    def _add_up(self, formula: Sum) -> None:
+        """The order of the terms is the same in every run, whatever may be overwritten and whatever was computed
+        before: products come last, as it must be where they are added by the multiplication itself."""
+        rest = sorted(self._known_first(self._terms(formula)), key=lambda term: isinstance(term[1], Product | Arrived))
+        begin = next((term for term in rest if term[0] == 1 and self._begins(term[1])), rest[0])
+        rest.remove(begin)
+        c, first = begin
+        if c == 1 and rest and self._begins(rest[0][1]):
+            total = self._add_two(first, *rest.pop(0))
+        else:
+            total = self._scale(c, first)
+        for c, other in rest:
+            self._add_to(total, c, other)
+        self._number[formula] = total
+
+    def _begins(self, formula: Formula) -> bool:
+        return not (self._dense and isinstance(formula, Product | Arrived))
+
+    def _terms(self, formula: Sum) -> list[Term]:
+        """A sum among them that is used here only is replaced by its own."""
+        terms: list[Term] = []
+        for c, part in formula.terms:
+            if isinstance(part, Sum) and part in self._inner:
+                terms += [(c * inner, f) for inner, f in self._terms(part)]
+            else:
+                terms.append((c, part))
+        return terms
+
+    def _known_first(self, terms: list[Term]) -> list[Term]:
+        """Between real nodes: those that are known before the gradient, in one."""
+        arrived = [f for c, f in terms if c == 1 and isinstance(f, Arrived) and isinstance(f.message, int)]
+        others = [(c, f) for c, f in terms if f in self._fields]
+        if self._dense or len(arrived) != 1 or not others or len(others) + 1 == len(terms):
+            return terms
+        known = Sum(((1.0, arrived[0]), *others))
+        self._left[known] = 1
+        self._add_up_ahead(known, arrived[0], others)
+        return [(1.0, known), *(term for term in terms if term not in known.terms)]
+
+    def _add_up_ahead(self, known: Sum, arrived: Arrived, others: list[Term]) -> None:
+        assert isinstance(arrived.message, int)
+        ahead = Ahead(arrived.message, tuple((c, self._fields[f]) for c, f in others))
+        a, bs, out = self._value(arrived), [self._value(f) for _, f in others], self._new(known)
+
+        def step(r: Vectors) -> None:
+            if ahead in r.prepared:
+                r.at[out] = r.prepared[ahead].result()
+            else:
+                r.at[out] = ahead.add_up(r.at[a], [r.at[b] for b in bs], r.scratch())
+
+        self.steps.append(step)
+        self.ahead.append(ahead)
+        self._over.add(known)
+        for f in (arrived, *(f for _, f in others)):
+            self._used(f)
+
+    def _scale(self, c: float, formula: Formula) -> int:
+        a = self._value(formula)
+        place, out = self._place(formula), self._new()
+
+        def step(r: Vectors) -> None:
+            r.at[out] = torch.mul(r.at[a], c, out=r.scratch() if place is None else r.at[place])
+
+        self.steps.append(step)
+        self._used(formula)
+        return out
+
+    def _add_two(self, formula: Formula, c: float, other: Formula) -> int:
+        a, b = self._value(formula), self._value(other)
+        place, out = self._place(formula, other), self._new()
+
+        def step(r: Vectors) -> None:
+            r.at[out] = torch.add(r.at[a], r.at[b], alpha=c, out=r.scratch() if place is None else r.at[place])
+
+        self.steps.append(step)
+        self._used(formula)
+        self._used(other)
+        return out
+
+    def _add_to(self, total: int, c: float, formula: Formula) -> None:
+        if isinstance(formula, Product) and c == 1 and self._left[formula] == 1:
+            self._add_product(total, formula)
+            return
+        b = self._value(formula)
+        self.steps.append(lambda r: r.at[total].add_(r.at[b], alpha=c))
+        self._used(formula)
+
+    def _add_product(self, total: int, product: Product) -> None:
+        """Without a vector of its own, since it is used here only."""
+        field, v = product.field, self._value(product.v)
+
+        def step(r: Vectors) -> None:
+            sent: Sent = r.before[field]
+            if not sent.dense.add_product(r.at[v], r.at[total]):
+                r.at[total].add_(sent.dense.product_into(r.at[v], r.scratch()))
+
+        self.steps.append(step)
+        self._used(product.v)
+
+    def _place(self, *formulas: Formula) -> int | None:
+        """Where to write what is computed from these: over one of them, if this is its last use."""
+        return next((self._number[f] for f in formulas if f in self._over and self._left[f] == 1), None)
+
+    def _replaces_x(self, mixed: Mixed) -> bool:
+        """Whether this is the new x and nothing else, for who sends or keeps it needs another place for it; and whether
+        nobody needs the old one any more."""
+        only_x = mixed is self._new_x and self._left[mixed] == 1 and not mixed.flow
+        return only_x and not self._left[self._old_x]
+
+    def _new(self, formula: Formula | None = None) -> int:
+        number, self._count = self._count, self._count + 1
+        if formula is not None:
+            self._number[formula] = number
+        return number
+
+    def _used(self, formula: Formula) -> None:
+        self._left[formula] -= 1
+        if not self._left[formula] and not isinstance(formula, Given):
+            number = self._number[formula]
+            self.steps.append(lambda r: r.at.pop(number))  # its memory is wanted
+
+
+def _uses(text: Text) -> Counter[Formula]:
+    """How often each formula is used by others. To be a field of the new state, or a message on its way, is one more
+    use, which is never over: such a vector is not overwritten."""
+    fields = [f for f in text.fields if isinstance(f, Formula)]
+    sent = [event.v for event in text.events if isinstance(event, Mixed) and not event.at_once]
+    uses: Counter[Formula] = Counter([*fields, *sent, *(product.v for product in text.passed_on)])
+    seen: set[Formula] = set()
+    unseen: list[Formula] = [*text.events, *fields]
+    while unseen:
+        formula = unseen.pop()
+        if formula not in seen:
+            seen.add(formula)
+            parts = _parts(formula)
+            uses.update(parts)
+            unseen += parts
+    return uses
+
+
+def _parts(formula: Formula) -> list[Formula]:
+    if isinstance(formula, Sum):
+        return [part for _, part in formula.terms]
+    return [formula.v] if isinstance(formula, Mixed | Product) else []
