@@ -6,7 +6,7 @@ Starts itself under torchrun and mpiexec with 2 and 4 processes on this machine 
 compute phase and one round. The compute phase is a pause, as a GPU's is for the host, twice as long as one mixing
 takes alone, so that it hides one: "late" says how many of DSGT's messages were still on their way when it was over. (A
 message that travels beside the work takes longer than one that everybody waits for, since no two nodes begin it at the
-same moment; of a pause of 1.5 mixings up to a quarter are late.) DDP is a step of torch's DistributedDataParallel with
+same moment; with --pause 1.5 up to a quarter are late.) DDP is a step of torch's DistributedDataParallel with
 the same pause; Aug-DGM sends two messages as DSGT does and hides none. They take turns, four steps each; medians.
 """
 
@@ -33,8 +33,6 @@ from dsgt.networks.flights import Flight
 SIZES = (62_000, 1_000_000, 10_000_000)
 REPEATS = {62_000: 60, 1_000_000: 30, 10_000_000: 10}
 IN_A_ROW = 4
-PAUSE = 2.0
-"""Mixings."""
 
 
 def ring(n: int) -> np.ndarray:
@@ -128,7 +126,7 @@ def peak_vectors(network: Network, m: int) -> float:
     return (peak - before) / (4 * m)
 
 
-def measure(kind: str) -> None:
+def measure(kind: str, mixings: float) -> None:
     """One node's part; node 0 prints a line of JSON a size."""
     torch.set_num_threads(1)
     world = int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
@@ -138,7 +136,7 @@ def measure(kind: str) -> None:
         for m in SIZES:
             v = torch.randn(m)
             alone = median_seconds({"mixing": lambda v=v: network(v), "all": lambda v=v: network.mean(v)}, network, 10)
-            pause = PAUSE * alone["mixing"]
+            pause = mixings * alone["mixing"]
             dsgt_step = Step(dsgt.DSGT(), network, m, pause)
             steps: dict[str, Callable[[], None]] = {
                 "D-PSGD": Step(dsgt.AtcDPSGD(), network, m, pause),
@@ -156,7 +154,7 @@ def measure(kind: str) -> None:
                 print("ROW" + json.dumps(row | found), flush=True)
 
 
-def launch(kind: str, n: int) -> list[dict[str, float]]:
+def launch(kind: str, n: int, mixings: float) -> list[dict[str, float]]:
     script = str(Path(__file__).resolve())
     if kind == "torch":
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}", script]
@@ -171,7 +169,7 @@ def launch(kind: str, n: int) -> list[dict[str, float]]:
         ]
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
-        [*command, "--be", kind],
+        [*command, "--be", kind, "--pause", str(mixings)],
         env=os.environ | root | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -185,15 +183,16 @@ def launch(kind: str, n: int) -> list[dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--be", choices=["torch", "mpi"], help="be one node (set by this script itself)")
-    node = parser.parse_args().be
-    if node:
-        measure(node)
+    parser.add_argument("--pause", type=float, default=2.0, help="the compute phase, in mixings (default: 2)")
+    given = parser.parse_args()
+    if given.be:
+        measure(given.be, given.pause)
         return
     print("nodes            m  mixing  all-reduce     DDP  D-PSGD    DSGT  late     DSGT  Aug-DGM  memory")
     print("                        ms          ms      ms      ms      ms         /D-PSGD  /D-PSGD  m-vectors")
     for kind in ("torch", "mpi"):
         for n in (2, 4):
-            for r in launch(kind, n):
+            for r in launch(kind, n, given.pause):
                 ddp = f"{1e3 * r['DDP']:.1f}" if "DDP" in r else "-"
                 print(
                     f"{kind:5} {n} {r['m']:>10,d} {1e3 * r['mixing']:>6.1f} {1e3 * r['all']:>11.1f} {ddp:>7} "

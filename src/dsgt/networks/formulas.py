@@ -6,6 +6,7 @@ the last time, and a round can be computed in fewer passes over memory (writing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -151,3 +152,27 @@ def _number(c: Any) -> float:
     if isinstance(c, int | float):
         return float(c)
     raise NotLinearError
+
+
+def uses(text: Text) -> Counter[Formula]:
+    """How often each formula is used by others. To be a field of the new state, or a message on its way, is one more
+    use, which is never over: such a vector is not overwritten."""
+    fields = [f for f in text.fields if isinstance(f, Formula)]
+    sent = [event.v for event in text.events if isinstance(event, Mixed) and not event.at_once]
+    uses: Counter[Formula] = Counter([*fields, *sent, *(product.v for product in text.passed_on)])
+    seen: set[Formula] = set()
+    unseen: list[Formula] = [*text.events, *fields]
+    while unseen:
+        formula = unseen.pop()
+        if formula not in seen:
+            seen.add(formula)
+            parts = _parts(formula)
+            uses.update(parts)
+            unseen += parts
+    return uses
+
+
+def _parts(formula: Formula) -> list[Formula]:
+    if isinstance(formula, Sum):
+        return [part for _, part in formula.terms]
+    return [formula.v] if isinstance(formula, Mixed | Product) else []

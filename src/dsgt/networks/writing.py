@@ -6,7 +6,6 @@ memory, and over how much of it (benchmarks/simulator.py, benchmarks/peers.py).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from dsgt.core import Done, Pending
 from dsgt.networks.dense import Sent
-from dsgt.networks.formulas import Arrived, Formula, Given, Mixed, Product, Sum, Text
+from dsgt.networks.formulas import Arrived, Formula, Given, Mixed, Product, Sum, Text, uses
 from dsgt.networks.programs import Ahead, Program, Step, Vectors
 
 Term: TypeAlias = tuple[float, Formula]
@@ -62,7 +61,7 @@ class _Writer:
         self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
         self._count = len(given)
         self._over: set[Formula] = {f for f, may in zip(given, over, strict=True) if may}
-        self._left = _uses(text)
+        self._left = uses(text)
         self._inner = {f for f, times in self._left.items() if times == 1 and isinstance(f, Sum)}
         """Sums that are used once: within a sum they need no vector of their own."""
 
@@ -272,27 +271,3 @@ class _Writer:
         if not self._left[formula] and not isinstance(formula, Given):
             number = self._number[formula]
             self.steps.append(lambda r: r.at.pop(number))  # its memory is wanted
-
-
-def _uses(text: Text) -> Counter[Formula]:
-    """How often each formula is used by others. To be a field of the new state, or a message on its way, is one more
-    use, which is never over: such a vector is not overwritten."""
-    fields = [f for f in text.fields if isinstance(f, Formula)]
-    sent = [event.v for event in text.events if isinstance(event, Mixed) and not event.at_once]
-    uses: Counter[Formula] = Counter([*fields, *sent, *(product.v for product in text.passed_on)])
-    seen: set[Formula] = set()
-    unseen: list[Formula] = [*text.events, *fields]
-    while unseen:
-        formula = unseen.pop()
-        if formula not in seen:
-            seen.add(formula)
-            parts = _parts(formula)
-            uses.update(parts)
-            unseen += parts
-    return uses
-
-
-def _parts(formula: Formula) -> list[Formula]:
-    if isinstance(formula, Sum):
-        return [part for _, part in formula.terms]
-    return [formula.v] if isinstance(formula, Mixed | Product) else []
