@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
+from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -15,6 +16,10 @@ from dsgt.networks.background import Background
 
 if TYPE_CHECKING:
     from dsgt.networks.peers import Peers
+
+HEAD_START = 1e-4
+"""Seconds that a message in the background leaves to the node itself, which is at the end of a step and the beginning
+of the next: the two would take turns in Python. The message has the whole gradient's time, and does not miss them."""
 
 
 class Request(Protocol):
@@ -32,13 +37,17 @@ class Flight(Pending):
         self._value: Tensor | None = None
         self._landing: Future[Tensor] | None = None
         self._background: Background | None = None
+        self._wanted: Event | None = None
         self._inference = torch.is_inference_mode_enabled()  # a thread has modes of its own
 
     def travel_in(self, background: Background) -> None:
         """Depart and land there."""
+        self._wanted = Event()
         self._background, self._landing = background, background.begin(self._travel)
 
     def _travel(self) -> Tensor:
+        assert self._wanted is not None
+        self._wanted.wait(HEAD_START)
         with torch.inference_mode(self._inference):
             self.depart()
             return self._land()
@@ -70,6 +79,8 @@ class Flight(Pending):
 
     def wait(self) -> Tensor:
         if self._value is None:
+            if self._wanted is not None:
+                self._wanted.set()
             self._value = self._land() if self._landing is None else self._landing.result()
             self._landing = None
             self._peers.landed(self)
