@@ -187,7 +187,7 @@ def launch(kind: str, n: int, mixings: float | None) -> list[dict[str, float]]:
         ]
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
-        [*command, "--be", kind, *(["--pause", str(mixings)] if mixings else [])],
+        [*command, "--be", kind, *([] if mixings is None else ["--pause", str(mixings)])],
         env=os.environ | root | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
