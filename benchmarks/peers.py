@@ -7,8 +7,8 @@ compute phase and one round. The compute phase is a pause, as a GPU's is for the
 mixing: the shortest, beginning with 1.5 mixings, after which at most 1 % of DSGT's messages are still on their way, at
 every node. (A message that travels beside the work takes longer than one that everybody waits for, since no two nodes
 begin it at the same moment.) --pause 2 makes it twice as long as one mixing, whatever that hides; "late" is the share
-of the messages that were late while the steps were measured. DDP is a step of torch's DistributedDataParallel with the
-same pause; Aug-DGM sends two messages as DSGT does and hides none. They take turns, four steps each; medians.
+of node 0's messages that were late while the steps were measured. DDP is a step of torch's DistributedDataParallel with
+the same pause; Aug-DGM sends two messages as DSGT does and hides none. They take turns, four steps each; medians.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def peak_vectors(network: Network, m: int) -> float:
 def hiding_pause(network: Network, m: int, mixing: float) -> float:
     """The shortest one, in steps of a fifth, that hides DSGT's message at every node."""
     step = Step(dsgt.DSGT(), network, m, 1.5 * mixing)
+    median_seconds({"warm-up": step}, network, 1, IN_A_ROW)
     while True:
-        median_seconds({"warm": step}, network, 1, IN_A_ROW)
         step.late.clear()
         median_seconds({"DSGT": step}, network, REPEATS[m] // 2, IN_A_ROW)
         here = torch.tensor([statistics.fmean(step.late)], dtype=torch.float64)
