@@ -25,8 +25,8 @@ unit: .venv/installed-test
 
 # Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
 faults: .venv/installed-test
-	$(BIN)/python tests/faults.py
-	$(BIN)/python tests/drift.py
+	cd tests && ../$(BIN)/python -m faults.suite
+	cd tests && ../$(BIN)/python -m faults.drift
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

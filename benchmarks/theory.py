@@ -15,13 +15,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from random_problems import random_network, random_problem
+from theory_problems import NETWORKS, SHAPES, constants, known, run_known
+
 import test_theory_advice as advice_tests
 import test_theory_bounds as bound_tests
 import test_theory_rates as rate_tests
 from dsgt.theory import diminishing, theorem_1, theorem_2, typical_ratio
 from dsgt.topologies.spectrum import rho
-from random_problems import random_network, random_problem
-from theory_problems import NETWORKS, SHAPES, constants, known, run_known
 
 
 def bounds() -> None:

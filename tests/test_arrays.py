@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 import dsgt
-from cases import CASES, F64, graph, quadratic
 from dsgt import data, problems
 from dsgt.core import Algorithm, Mix, tensors
 from dsgt.networks import Dense, arrays
 from dsgt.topologies import averaging, metropolis
-from interrupted import problem
-from unusual import Clipped, Together
+from support.cases import CASES, F64, graph, quadratic
+from support.interrupted import problem
+from support.nonlinear_methods import Clipped, Together
 
 N = 6
 

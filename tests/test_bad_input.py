@@ -11,9 +11,9 @@ import scipy.sparse
 import torch
 
 import dsgt
-from cases import F64, graph, push, quadratic
 from dsgt.networks import Cycle
 from dsgt.topologies.weights import metropolis
+from support.cases import F64, graph, push, quadratic
 
 X0 = torch.zeros(5, dtype=F64)
 RING = metropolis(nx.cycle_graph(4))

@@ -1,4 +1,4 @@
-"""What holds for every method, once, over the table of tests/cases.py."""
+"""What holds for every method, once, over the table of tests/support/cases.py."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dsgt
-from cases import CASES, F64, Case, graph, lazy, quadratic
 from dsgt.core import Done, Pending, settle, tensors, with_tensors
 from dsgt.networks import Cycle, Dense
 from dsgt.run import iterate
 from dsgt.topologies.weights import metropolis
-from reference import REFERENCE
+from support.cases import CASES, F64, Case, graph, lazy, quadratic
+from support.reference import REFERENCE
 
 N = 8
 each = pytest.mark.parametrize("name", CASES)

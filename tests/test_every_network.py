@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import dsgt
-from cases import CASES, F64, graph, quadratic
-from launch import HERE, launch
-from peer_worker import LR, ROUNDS
+from support.cases import CASES, F64, graph, quadratic
+from support.launch import TESTS, launch
+from workers.peer_worker import LR, ROUNDS
 
 WORLDS = ["torch 2", "torch 4", "torch 6", "mpi 2", "mpi 4", "torch 4 beside", "mpi 4 beside"]
 """Launcher and nodes; "beside": vectors of any size travel in the background."""
@@ -22,7 +22,7 @@ def nodes(request, tmp_path_factory) -> list[dict[tuple[str, str], torch.Tensor]
     """What every node of a real network found; all methods in one start, because starting is what takes long."""
     kind, n, *how = request.param.split()
     folder: Path = tmp_path_factory.mktemp("nodes")
-    finished = launch(kind, int(n), str(HERE / "peer_worker.py"), kind, str(folder), *how)
+    finished = launch(kind, int(n), str(TESTS / "workers" / "peer_worker.py"), kind, str(folder), *how)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return [torch.load(folder / f"node{i}.pt") for i in range(int(n))]
 

@@ -18,15 +18,15 @@ import torch
 
 import dsgt
 import dsgt.theory.diverged
-import fault_jobs
-import faults
-import hosts
-from cases import CASES, graph
 from dsgt import checkpoint
 from dsgt.checkpoint import part as part_file
 from dsgt.core import tensors
-from interrupted import LR, MEASURED, ROUNDS, equal, go, problem
-from launch import free_port
+from faults import hosts
+from faults import jobs as fault_jobs
+from faults import suite as faults
+from support.cases import CASES, graph
+from support.interrupted import LR, MEASURED, ROUNDS, equal, go, problem
+from support.launch import free_port
 
 N = 5
 DSGT = CASES["dsgt"]

@@ -15,15 +15,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dsgt
-from cases import CASES, F64, graph, quadratic
 from dsgt.core import Algorithm, Mix, Network, Pending, tensors
 from dsgt.networks import Clocked, Cycle, Dense, buffers
 from dsgt.networks.buffers import Buffers
 from dsgt.networks.inplace import InPlace
 from dsgt.rate import Rate
 from dsgt.topologies import metropolis
-from interrupted import equal, go, interrupted
-from unusual import Clipped
+from support.cases import CASES, F64, graph, quadratic
+from support.interrupted import equal, go, interrupted
+from support.nonlinear_methods import Clipped
 
 N, M, ROUNDS = 6, 101, 8
 each = pytest.mark.parametrize("name", CASES)

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 import dsgt
-from cases import CASES, F64, graph, quadratic
 from dsgt.core import Matrix, Mix, Network, Pending
 from dsgt.networks import Clocked, Cycle, Dense, stragglers
 from dsgt.run import iterate
 from dsgt.topologies.weights import averaging, metropolis
+from support.cases import CASES, F64, graph, quadratic
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

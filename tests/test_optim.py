@@ -15,11 +15,11 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 import dsgt
-from cases import CASES, F64
 from dsgt.networks import Dense, TorchPeers
 from dsgt.networks.buffers import Buffers
 from dsgt.networks.reusing import Reusing
 from dsgt.topologies.weights import metropolis
+from support.cases import CASES, F64
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from launch import HERE, launch
+from support.launch import TESTS, launch
 
-WORKER = str(HERE / "behaviour_worker.py")
+WORKER = str(TESTS / "workers" / "behaviour_worker.py")
 
 
 kinds = pytest.mark.parametrize("kind", ["torch", "mpi"])

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from dsgt.networks import Dense
-from launch import HERE, launch
-from problem_worker import path, problems, table, weights
+from support.launch import TESTS, launch
+from workers.problem_worker import path, problems, table, weights
 
 SAME = 1e-10  # rounding of sums in another order, grown over fifteen rounds
 
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_problems_give_the_same_path_and_the_same_metrics_under_torchrun(tmp_path: Path, n: int) -> None:
-    finished = launch("torch", n, str(HERE / "problem_worker.py"), str(n), str(tmp_path))
+    finished = launch("torch", n, str(TESTS / "workers" / "problem_worker.py"), str(n), str(tmp_path))
     assert finished.returncode == 0, finished.stdout + finished.stderr
     nodes = [torch.load(tmp_path / f"node{i}.pt") for i in range(n)]
     for name, problem in problems(n).items():

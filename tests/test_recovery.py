@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import dsgt
-from cases import CASES, F64, Quadratic, graph, quadratic
 from dsgt import checkpoint, data, metrics, problems
 from dsgt.core import Done, Mix, Pending, tensors
 from dsgt.networks import Dense
 from dsgt.topologies import WEIGHTS, fdla, metropolis, rho, survivors, torus, without
-from interrupted import problem
+from support.cases import CASES, F64, Quadratic, graph, quadratic
+from support.interrupted import problem
 
 N = 6
 EXACT = [name for name, case in CASES.items() if case.algorithm.exact]

@@ -21,7 +21,7 @@ from dsgt.report.rerun import python
 from dsgt.report.results import costs, notes, table
 from dsgt.report.summary import summarise
 from dsgt.report.verdict import verdict
-from made import comparison, run
+from support.invented_comparison import comparison, run
 
 PLOTLY = get_plotlyjs()
 INF = math.inf

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from browser import BROWSER, Browser
 from dsgt.report import page
-from made import comparison
+from support.browser import BROWSER, Browser
+from support.invented_comparison import comparison
 from test_report import HOSTILE, hostile
 
 pytestmark = pytest.mark.skipif(

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dsgt.cli import app
-from dsgt.experiments import (
+from dsgt.reproduce import (
     NAMES,
     batch,
     cases,
@@ -27,8 +27,8 @@ from dsgt.experiments import (
     speedup,
     style,
 )
-from dsgt.experiments.cases import Finished
-from dsgt.experiments.lab import Lab, Plan, Tables
+from dsgt.reproduce.cases import Finished
+from dsgt.reproduce.lab import Lab, Plan, Tables
 
 TINY_TASK = {
     "seeds": 2,

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from cases import CASES, F64, graph, quadratic
 from dsgt.core import Algorithm
 from dsgt.networks import Dense
 from dsgt.topologies.weights import metropolis
+from support.cases import CASES, F64, graph, quadratic
 
 PATH3 = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
 NETWORKS = {

@@ -18,7 +18,7 @@ from dsgt.problems import LeastSquares, Model
 from dsgt.theory import advise
 from dsgt.topologies.spectrum import rho
 from dsgt.topologies.weights import lift, metropolis, one_peer_exponential
-from random_problems import random_network, random_problem
+from support.random_problems import random_network, random_problem
 
 F64 = torch.float64
 

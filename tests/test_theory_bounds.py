@@ -10,7 +10,7 @@ import torch
 
 from dsgt.theory import Constants, corollary_1, corollary_2, diminishing, theorem_1, theorem_2
 from dsgt.theory.bounds import independence_rounds
-from theory_problems import F64, NETWORKS, SHAPES, Known, constants, known, run_known, uniform
+from support.theory_problems import F64, NETWORKS, SHAPES, Known, constants, known, run_known, uniform
 
 AT = [1, 2, 3, 10, 50, 100]
 """The K at which a run is compared with its bound."""

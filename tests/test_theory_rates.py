@@ -19,7 +19,7 @@ from dsgt.theory.independence import (
     typical_rounds,
 )
 from dsgt.topologies.weights import metropolis
-from theory_problems import F64, NETWORKS, SHAPES, Known, constants, known, run_known
+from support.theory_problems import F64, NETWORKS, SHAPES, Known, constants, known, run_known
 
 NODES = 12
 GRAPHS = {

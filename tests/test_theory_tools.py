@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 import dsgt
-from cases import CASES, graph
 from dsgt import data
 from dsgt.networks import Cycle, Dense
 from dsgt.problems import LeastSquares, Logistic, Model
@@ -21,7 +20,8 @@ from dsgt.theory.curvature import power_iteration
 from dsgt.theory.measured import measured_limit
 from dsgt.theory.stability import POLYNOMIALS, spectral_radius, window
 from dsgt.topologies.weights import metropolis
-from theory_problems import directed_ring
+from support.cases import CASES, graph
+from support.theory_problems import directed_ring
 
 F64 = torch.float64
 WEIGHTS = {

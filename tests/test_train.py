@@ -16,10 +16,10 @@ from dsgt.cli import app
 from dsgt.commands import train
 from dsgt.comparison import Job, Settings, settings
 from dsgt.networks.launched import Launched, launched
-from launch import HERE, launch
-from train_worker import doubled
+from support.launch import TESTS, launch
+from workers.train_worker import doubled
 
-WORKER = str(HERE / "train_worker.py")
+WORKER = str(TESTS / "workers" / "train_worker.py")
 FLAGS = ["dsgt", "--weights", "lazy-metropolis", "--partition", "dirichlet:0.3", "--batch", "300", "--lr", "0.3"]
 """Weights that do not average everyone, so that neighbours talk to each other."""
 

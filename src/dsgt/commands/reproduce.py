@@ -17,12 +17,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dsgt.data.cifar10 import locate
-from dsgt.experiments import NAMES, experiment
-from dsgt.experiments.cases import VERSIONS, Finished, machine
+from dsgt.reproduce import NAMES, experiment
+from dsgt.reproduce.cases import VERSIONS, Finished, machine
 from dsgt.topologies.check import nearest
 
 if TYPE_CHECKING:
-    from dsgt.experiments.lab import AnyExperiment, Plan, Tables
+    from dsgt.reproduce.lab import AnyExperiment, Plan, Tables
 
 console = Console()
 FINISHED = "finished.jsonl"
@@ -50,7 +50,7 @@ def reproduce(
     The full form trains on CIFAR-10 and takes hours; --quick takes minutes and needs no data. Every finished run is
     kept in --out under all that determines it: a command that was interrupted, given again, goes on where it was.
     """
-    from dsgt.experiments.lab import Lab  # here, with pandas and matplotlib: the other commands start without them
+    from dsgt.reproduce.lab import Lab  # here, with pandas and matplotlib: the other commands start without them
 
     with _plain_errors(out):
         chosen = _chosen(names)
@@ -84,7 +84,7 @@ def _plan(e: AnyExperiment, quick: bool, seeds: int | None, epochs: float | None
 
 
 def _write(name: str, e: AnyExperiment, plan: Plan, tables: Tables, folder: Path) -> None:
-    from dsgt.experiments import style
+    from dsgt.reproduce import style
 
     for table, rows in tables.items():
         rows.to_csv(folder / f"{name}-{table}.csv", index=False)

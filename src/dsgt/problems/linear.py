@@ -17,7 +17,7 @@ from dsgt.data.batches import Batches
 from dsgt.data.samples import DataLike, Samples
 from dsgt.data.sampling import Sampling, segments
 from dsgt.data.shards import Shards
-from dsgt.problems import small
+from dsgt.problems import numpy_gradients
 from dsgt.problems.base import Oracle
 from dsgt.problems.erm import EmpiricalRisk, pieces
 
@@ -125,11 +125,11 @@ class LinearModel(EmpiricalRisk):
             return rows if group.columns is None else rows[group.columns].view(-1)
 
         shape = len(batches.sizes), int(batches.sizes.max())
-        return small.gradients(self.rows, drawn, self._slope_, shape=shape, weights=group.weights)
+        return numpy_gradients.gradients(self.rows, drawn, self._slope_, shape=shape, weights=group.weights)
 
     def _is_small(self, batches: Batches) -> bool:
         numbers = len(batches.sizes) * int(batches.sizes.max()) * self.rows.shape[1]
-        return self.scores == 1 and self.rows.device.type == "cpu" and numbers <= small.SMALL
+        return self.scores == 1 and self.rows.device.type == "cpu" and numbers <= numpy_gradients.SMALL
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""

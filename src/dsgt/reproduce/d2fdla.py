@@ -9,10 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dsgt import topologies
-from dsgt.experiments import style
-from dsgt.experiments.cases import Row
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables
-from dsgt.experiments.training import Training, weights
+from dsgt.reproduce import style
+from dsgt.reproduce.cases import Row
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
+from dsgt.reproduce.training import Training, weights
 from dsgt.threads import threads
 
 FLOOR = -1 / 3

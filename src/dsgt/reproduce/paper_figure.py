@@ -7,10 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dsgt.experiments import style
-from dsgt.experiments.clock import ETHERNET
-from dsgt.experiments.lab import Tables
-from dsgt.experiments.paper import Task, common, on_clock
+from dsgt.reproduce import style
+from dsgt.reproduce.clock import ETHERNET
+from dsgt.reproduce.lab import Tables
+from dsgt.reproduce.paper import Task, common, on_clock
 
 
 def figure(tables: Tables, task: Task) -> Figure:

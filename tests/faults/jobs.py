@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from fault_worker import ROUNDS, TIMEOUT
-from launch import HERE, LAUNCHERS, environment
+from support.launch import LAUNCHERS, TESTS, environment
+from workers.fault_worker import ROUNDS, TIMEOUT
 
-WORKER = str(HERE / "fault_worker.py")
+WORKER = str(TESTS / "workers" / "fault_worker.py")
 PATIENCE = 180.0
 TORCHRUN = ("--max-restarts=5", "--monitor-interval=0.1", "--shutdown-timeout=5")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dsgt.experiments import paper, paper_figure, paper_findings
-from dsgt.experiments.lab import Experiment
-from dsgt.experiments.paper import Task
+from dsgt.reproduce import paper, paper_figure, paper_findings
+from dsgt.reproduce.lab import Experiment
+from dsgt.reproduce.paper import Task
 
 FULL = Task(data="cifar10", model="lenet", seeds=3, counted_seeds=1, epochs=6.0, tuning_epochs=2.0, every=2.0)
 QUICK = Task(

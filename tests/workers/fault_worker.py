@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 import dsgt
-from cases import CASES, graph
 from dsgt.core import tensors
-from interrupted import MEASURED, problem
+from support.cases import CASES, graph
+from support.interrupted import MEASURED, problem
 
 ROUNDS, EVERY, N = 60, 7, 4
 TIMEOUT = 20.0

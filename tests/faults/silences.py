@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from cases import graph
-from fault_jobs import PATIENCE, TORCHRUN, Outcome, finish, moment, outcome, process, start, worker
-from hosts import CABLE, Hosts, two_hosts
-from launch import free_port
+from faults.hosts import CABLE, Hosts, two_hosts
+from faults.jobs import PATIENCE, TORCHRUN, Outcome, finish, moment, outcome, process, start, worker
+from support.cases import graph
+from support.launch import free_port
 
 SHORT = 8.0
 """Seconds that a node waits for a neighbour here."""

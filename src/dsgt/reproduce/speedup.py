@@ -14,16 +14,16 @@ import torch
 from matplotlib.figure import Figure
 
 from dsgt.algorithms import DSGT
-from dsgt.experiments import paper, style
-from dsgt.experiments.cases import Row, machine
-from dsgt.experiments.clock import WIRES
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables, records
-from dsgt.experiments.launch import launch, launchers
-from dsgt.experiments.node import MARK, RULE
-from dsgt.experiments.paper import Task
-from dsgt.experiments.training import weights
 from dsgt.networks import Clocked
 from dsgt.networks.clocked import Seconds
+from dsgt.reproduce import paper, style
+from dsgt.reproduce.cases import Row, machine
+from dsgt.reproduce.clock import WIRES
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables, records
+from dsgt.reproduce.launch import launch, launchers
+from dsgt.reproduce.node import MARK, RULE
+from dsgt.reproduce.paper import Task
+from dsgt.reproduce.training import weights
 from dsgt.run import iterate
 
 TIMED = ("number", "model", "together")
@@ -54,7 +54,7 @@ class Real:
             "launcher": self.launcher, "nodes": self.nodes, "data": self.data, "model": self.model,
             "batch": self.batch, "rounds": self.rounds, "data_dir": str(self.data_dir or ""),
         }  # fmt: skip
-        said = launch(self.launcher, self.nodes, "dsgt.experiments.node", json.dumps(about))
+        said = launch(self.launcher, self.nodes, "dsgt.reproduce.node", json.dumps(about))
         timed = json.loads(next(line for line in said.splitlines() if line.startswith(MARK))[len(MARK) :])
         return [row(timed)]
 

@@ -15,10 +15,10 @@ import torch
 from matplotlib.figure import Figure
 
 from dsgt.algorithms import ALGORITHMS
-from dsgt.experiments import style
-from dsgt.experiments.cases import Row
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables
-from dsgt.experiments.training import Unchecked
+from dsgt.reproduce import style
+from dsgt.reproduce.cases import Row
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
+from dsgt.reproduce.training import Unchecked
 from dsgt.run import iterate
 from dsgt.theory.stability import spectral_radius, window
 

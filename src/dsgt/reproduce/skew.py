@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dsgt.experiments import fig2, paper, paper_figure, paper_findings, style
-from dsgt.experiments.lab import Experiment, Lab, Tables
-from dsgt.experiments.paper import Task
+from dsgt.reproduce import fig2, paper, paper_figure, paper_findings, style
+from dsgt.reproduce.lab import Experiment, Lab, Tables
+from dsgt.reproduce.paper import Task
 
 FULL = replace(fig2.FULL, partition="dirichlet:0.1", worst=True, epochs=10.0)
 QUICK = replace(fig2.QUICK, partition="dirichlet:0.1", worst=True)

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsgt.experiments.lab import AnyExperiment
+    from dsgt.reproduce.lab import AnyExperiment
 
 NAMES = ("fig2", "fig3", "fig4", "example1", "example2", "independence", "batch", "speedup", "skew", "d2fdla")
 """What ``dsgt reproduce`` offers: the files here that hold an EXPERIMENT."""
@@ -14,7 +14,7 @@ NAMES = ("fig2", "fig3", "fig4", "example1", "example2", "independence", "batch"
 
 def experiment(name: str) -> AnyExperiment:
     """The experiment of this name; only now are its file and the libraries for tables and figures loaded."""
-    found: AnyExperiment = import_module(f"dsgt.experiments.{name}").EXPERIMENT
+    found: AnyExperiment = import_module(f"dsgt.reproduce.{name}").EXPERIMENT
     return found
 
 

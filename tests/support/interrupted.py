@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 import dsgt
-from cases import CASES, F64, Case, graph
 from dsgt import data, metrics, problems
 from dsgt.core import Network, tensors
+from support.cases import CASES, F64, Case, graph
 
 ROUNDS, EVERY, LR = 23, 5, 0.02
 MEASURED = {name: metric for name, metric in metrics.DEFAULT.items() if name != "seconds"}

@@ -12,8 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from dsgt import checkpoint
-from fault_jobs import PATIENCE, TORCHRUN, Outcome, finish, process
-from launch import HERE, LAUNCHERS
+from faults.jobs import PATIENCE, TORCHRUN, Outcome, finish, process
+from support.launch import LAUNCHERS, TESTS
 
 ROUNDS, EVERY = 390, 20
 """At least so many; batches are rounded."""
@@ -38,7 +38,7 @@ def killed_train(kind: str, n: int, folder: Path, rng: random.Random) -> Outcome
 def _start(kind: str, n: int, folder: Path) -> subprocess.Popen[bytes]:
     (folder / "notes").mkdir(parents=True, exist_ok=True)
     saving = ("--checkpoint-dir", str(folder / "checkpoints"), "--checkpoint-every", str(EVERY), "--resume")
-    words = (str(HERE / "train_worker.py"), *FLAGS, *saving, "--out", str(folder / "out"))
+    words = (str(TESTS / "workers" / "train_worker.py"), *FLAGS, *saving, "--out", str(folder / "out"))
     return process(LAUNCHERS[kind](n, *TORCHRUN * (kind == "torch"), *words), folder, NOTES=str(folder / "notes"))
 
 

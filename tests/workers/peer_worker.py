@@ -1,6 +1,6 @@
 """One node of a real network, started by test_every_network under torchrun or mpiexec.
 
-usage: peer_worker.py torch|mpi FOLDER [beside]: runs every method on the quadratic of tests/cases.py, once through
+usage: peer_worker.py torch|mpi FOLDER [beside]: runs every method on the quadratic of support/cases.py, once through
 ``iterate`` and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectory in FOLDER.
 With ``beside``, vectors of any size travel in the background.
 """
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 import dsgt
-from cases import CASES, F64, Case, graph, quadratic
 from dsgt.core import Network
+from support.cases import CASES, F64, Case, graph, quadratic
 
 ROUNDS = 200
 LR = 0.02

@@ -11,10 +11,10 @@ import sys
 
 import torch
 
-from cases import CASES, graph
 from dsgt import iterate
 from dsgt.core import tensors
 from dsgt.networks import Dense
+from support.cases import CASES, graph
 
 N, LOOKS, ALLOWED = 6, (1_000, 10_000, 200_000), 3e-5
 

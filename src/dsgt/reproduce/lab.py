@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dsgt.experiments.cases import Case, Finished, parameters, work
+from dsgt.reproduce.cases import Case, Finished, parameters, work
 
 Tables: TypeAlias = dict[str, pd.DataFrame]
 Told: TypeAlias = Callable[[int, int, str], None]

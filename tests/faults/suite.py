@@ -1,6 +1,6 @@
 """The fault suite: real processes are killed, stopped, interrupted and starved, and must end in the undisturbed result.
 
-usage: python tests/faults.py [RUNS] [NAME ...]     (make faults; 20 runs of the first fault, fewer of the others)
+usage: python -m faults.suite [RUNS] [NAME ...]     (make faults; 20 runs of the first fault, fewer of the others)
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import hosts
-from fault_jobs import Outcome, disturb, finish, outcome, start, sweep
-from fault_train import killed_train_mpi, killed_train_torch
-from silences import SHORT, cut, cut_alone, hanging, hanging_alone, hanging_mpi
+from faults import hosts
+from faults.jobs import Outcome, disturb, finish, outcome, start, sweep
+from faults.silences import SHORT, cut, cut_alone, hanging, hanging_alone, hanging_mpi
+from faults.train_jobs import killed_train_mpi, killed_train_torch
 
 
 def killed(n: int, folder: Path, rng: random.Random) -> Outcome:

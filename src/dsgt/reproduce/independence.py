@@ -20,10 +20,10 @@ from dsgt.core import Matrix
 from dsgt.data.names import named_data, named_partition
 from dsgt.data.sampling import WithReplacement
 from dsgt.divergence import DivergedError
-from dsgt.experiments import style
-from dsgt.experiments.cases import Row
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables, records
 from dsgt.problems import Logistic
+from dsgt.reproduce import style
+from dsgt.reproduce.cases import Row
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables, records
 from dsgt.run import iterate
 from dsgt.threads import threads
 

@@ -11,10 +11,10 @@ from dsgt import metrics, topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.data import Bernoulli, Shards, WithReplacement, partition, synthetic
 from dsgt.data.sampling import Sampling
-from dsgt.experiments import style
-from dsgt.experiments.cases import Row
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables
 from dsgt.problems import LeastSquares
+from dsgt.reproduce import style
+from dsgt.reproduce.cases import Row
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
 from dsgt.run import run
 from dsgt.threads import threads
 

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from dsgt.comparison import PAPER_GRID
-from dsgt.experiments.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
-from dsgt.experiments.lab import Lab, Plan, Tables, records
-from dsgt.experiments.training import Training
+from dsgt.reproduce.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
+from dsgt.reproduce.lab import Lab, Plan, Tables, records
+from dsgt.reproduce.training import Training
 
 WEIGHTS = {"dsgt": "fdla", "dpsgd": "fdla", "atc-dpsgd": "fdla", "d2": "metropolis", "sgd": "all"}
 TUNING_SEED = 0

@@ -19,10 +19,10 @@ from dsgt.core import Algorithm, Matrix, Mix, Needs
 from dsgt.data.names import named_data, named_partition
 from dsgt.data.sampling import WithReplacement
 from dsgt.divergence import DivergedError
-from dsgt.experiments.cases import Row
 from dsgt.networks import Dense
 from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
+from dsgt.reproduce.cases import Row
 from dsgt.run import iterate
 from dsgt.threads import threads
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 
 from dsgt.algorithms import ALGORITHMS
-from dsgt.experiments.cases import Row, machine
-from dsgt.experiments.training import classifier, weights
 from dsgt.networks import Clocked
+from dsgt.reproduce.cases import Row, machine
+from dsgt.reproduce.training import classifier, weights
 from dsgt.run import iterate
 from dsgt.threads import threads
 

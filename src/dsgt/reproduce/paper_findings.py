@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
 
-from dsgt.experiments import style
-from dsgt.experiments.lab import Tables, records
-from dsgt.experiments.paper import Task, best_of, common, diverged, last, on_clock, rounds_to
+from dsgt.reproduce import style
+from dsgt.reproduce.lab import Tables, records
+from dsgt.reproduce.paper import Task, best_of, common, diverged, last, on_clock, rounds_to
 
 
 def findings(tables: Tables, task: Task) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Self
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dsgt.experiments import fig2, fig3, paper, paper_figure, paper_findings, style
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables
-from dsgt.experiments.paper import Task
+from dsgt.reproduce import fig2, fig3, paper, paper_figure, paper_findings, style
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
+from dsgt.reproduce.paper import Task
 
 
 @dataclass(frozen=True)

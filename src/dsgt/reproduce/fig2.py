@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dsgt.experiments import paper, paper_figure, paper_findings
-from dsgt.experiments.lab import Experiment
-from dsgt.experiments.paper import Task
+from dsgt.reproduce import paper, paper_figure, paper_findings
+from dsgt.reproduce.lab import Experiment
+from dsgt.reproduce.paper import Task
 
 METHODS = ("dsgt", "dpsgd", "atc-dpsgd", "d2", "sgd")
 FULL = Task(

@@ -17,11 +17,11 @@ from torch import Tensor
 from dsgt.algorithms import DSGT
 from dsgt.data import Full, WithReplacement, digits, partition
 from dsgt.data.sampling import Sampling
-from dsgt.experiments import style
-from dsgt.experiments.cases import Row
-from dsgt.experiments.lab import Experiment, Lab, Plan, Tables
-from dsgt.experiments.training import weights
 from dsgt.problems import Logistic
+from dsgt.reproduce import style
+from dsgt.reproduce.cases import Row
+from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
+from dsgt.reproduce.training import weights
 from dsgt.run import iterate
 from dsgt.threads import threads
 

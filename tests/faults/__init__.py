@@ -1,0 +1,1 @@
+"""The fault suite: real processes killed, stopped and starved (make faults)."""
