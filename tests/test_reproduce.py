@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp
 from typer.testing import CliRunner
 
 from dsgt.cli import app
@@ -24,10 +25,14 @@ from dsgt.reproduce import (
     fig4,
     independence,
     paper,
+    paper_figure,
+    paper_findings,
+    skew,
     speedup,
     style,
 )
 from dsgt.reproduce.cases import Finished
+from dsgt.reproduce.clock import ETHERNET
 from dsgt.reproduce.lab import Lab, Plan, Tables
 
 TINY_TASK = {
@@ -73,6 +78,62 @@ def test_every_experiment_measures_draws_and_says_something(name: str, tmp_path:
     assert all(len(table) for table in found.values())
     assert all((tmp_path / f"{name}{end}").stat().st_size > 5000 for end in (".png", ".pdf"))
     assert all(isinstance(line, str) and line for line in one.findings(found, TINY[name]))
+
+
+def curves(**losses: list[float]) -> pd.DataFrame:
+    """Rows of runs as figures 2 and 3 draw them: these losses, one a round, by method."""
+    return pd.DataFrame(
+        [
+            {"model": "logistic", "method": method, "nodes": 6, "seed": 1, "lr": 0.1, "weights": "fdla", "round": k,
+             "epochs": k / 2, "loss": loss, "accuracy": loss if np.isfinite(loss) else np.nan, "worst": 0.5}
+            for method, column in losses.items()
+            for k, loss in enumerate(column)
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "column",
+    [[2.5, 2.25, 2.25], [2.25, 2.25], [0.5, 0.0], [2.5, 2.25, float(np.nextafter(2.25, 3))], [2.5, np.inf]],
+    ids=["equal", "all equal", "all zero", "equal but for the last bit", "all diverged"],
+)
+def test_methods_with_equal_losses_can_be_drawn(column: list[float], tmp_path: Path):
+    found = curves(dsgt=column, dpsgd=column, d2=column)
+    task = replace(LOGISTIC, methods=("dsgt", "dpsgd", "d2"))
+    clock = pd.DataFrame(
+        [
+            {"method": m, "network": ETHERNET.name, "nodes": n, "seconds_per_round": 0.1}
+            for m in task.methods
+            for n in (1, 6)
+        ]
+    )
+    scaling = pd.concat([found[found["method"] == "dsgt"].assign(nodes=n) for n in (1, 6)])
+    of_paper = {"curves": found, "scaling": scaling, "clock": clock, "speedup": paper.speedups(scaling, clock)}
+    style.save(lambda: paper_figure.figure(of_paper, task), tmp_path / "paper")
+    style.save(lambda: fig4.figure({"curves": found}, replace(fig4.QUICK, tasks=(task,))), tmp_path / "accuracy")
+    style.save(lambda: skew.figure({"curves": found}, task), tmp_path / "skew")
+    assert len([*tmp_path.glob("*.pdf")]) == 3
+
+
+@pytest.mark.parametrize(
+    ("difference", "said"),
+    [
+        ([0.0, 0.0], "no difference"),
+        ([0.25, 0.25], "(a difference"),
+        ([0.25, float(np.nextafter(0.25, 1))], "(a difference"),
+        ([0.25, -0.125], "no difference"),
+        ([0.25, np.inf], "a run diverged"),
+        ([0.25], "one seed"),
+    ],
+)
+def test_differences_that_are_equal_but_for_the_last_bit_are_judged(difference: list[float], said: str):
+    assert said in paper_findings.verdict(np.array(difference))
+
+
+def test_the_verdict_is_students_t_test():
+    difference = np.array([0.1, 0.3, -0.05, 0.2])
+    p = ttest_1samp(difference, 0.0).pvalue
+    assert f"p = {p:.2g}" in paper_findings.verdict(difference)
 
 
 def test_example_1_changes_at_the_exact_thresholds():

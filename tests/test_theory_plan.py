@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.image
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 import dsgt
 from dsgt import data, topologies
 from dsgt.cli import app
-from dsgt.problems import Logistic
+from dsgt.problems import LeastSquares, Logistic
 from dsgt.theory.picture import draw_plan
 from dsgt.theory.plan import Plan, plan
 
@@ -71,6 +72,14 @@ def test_averaging_weights_cost_nothing_and_exact_gradients_neither(tmp_path: Pa
     assert exact.independent_from == exact.independent_worst == 0
     draw_plan(exact, tmp_path / "exact.png")
     draw_plan(free, tmp_path / "free.svg")
+
+
+def test_a_plan_that_starts_at_the_minimiser_can_be_drawn(tmp_path: Path):
+    samples, shards = data.synthetic.least_squares([5, 5, 5], 2, dtype=torch.float64)
+    zero = LeastSquares(replace(samples, targets=torch.zeros_like(samples.targets)), shards, data.Full())
+    made = plan(zero, topologies.metropolis(topologies.ring(3)), 100)
+    assert made.bound(100).total == 0
+    draw_plan(made, tmp_path / "zero.png")
 
 
 def test_methods_that_skew_would_bias_are_said_to_be_biased_and_run_so():

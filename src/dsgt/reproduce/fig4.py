@@ -35,7 +35,8 @@ def figure(tables: Tables, both: Both) -> Figure:
         some = tables["curves"][tables["curves"]["model"] == task.model]
         paper_figure.methods(axes, some, "epochs", "accuracy", task)
         finite = some[(some["round"] > 0) & some["accuracy"].notna()]["accuracy"]
-        axes.set_ylim(float(finite.quantile(0.02)), None)
+        if len(finite):  # else all have diverged
+            axes.set_ylim(float(finite.quantile(0.02)), None)
         name = "LeNet" if task.model == "lenet" else "logistic regression"
         axes.set(xlabel="epochs", ylabel="test accuracy, mean model", title=f"({letter}) {name}, {task.nodes} nodes")
         axes.legend()

@@ -176,9 +176,10 @@ def speedups(scaling: pd.DataFrame, clock: pd.DataFrame) -> pd.DataFrame:
         alone = rounds[1] * here[wire, 1]
         for n, k in rounds.items():
             seconds = k * here[wire, n]
+            faster = alone / seconds if 0 < seconds < np.inf else np.nan  # no run has left its start, or all diverged
             lines.append(
                 {"network": wire, "nodes": n, "target_loss": target, "rounds": k, "seconds": seconds,
-                 "speedup": alone / seconds, "speedup_per_round": here[wire, 1] / here[wire, n]}
+                 "speedup": faster, "speedup_per_round": here[wire, 1] / here[wire, n]}
             )  # fmt: skip
     return pd.DataFrame(lines)
 

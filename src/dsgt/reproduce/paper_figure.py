@@ -48,8 +48,12 @@ def methods(axes: Axes, curves: pd.DataFrame, x: str, y: str, task: Task) -> Non
 def cut_above(axes: Axes, curves: pd.DataFrame) -> None:
     """Leave out the start, where all curves fall together."""
     finite = curves[np.isfinite(curves["loss"]) & (curves["round"] > 0)]["loss"]
+    if not len(finite):  # all have diverged
+        return
     low, high = float(finite.min()), float(finite.max())
-    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    # Two methods may have equal losses to the last bit: one line in the middle, and no axis that magnifies rounding.
+    margin = max(0.05 * (high - low), 1e-3 * abs(high), 1e-9)
+    axes.set_ylim(low - margin, high + margin)
 
 
 def speedup_panel(axes: Axes, table: pd.DataFrame, counts: tuple[int, ...]) -> None:

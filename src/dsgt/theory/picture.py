@@ -46,11 +46,15 @@ def _terms(axes: Axes, plan: Plan) -> None:
     last = max(1e4, 10 * plan.rounds, min(1e15, 100 * plan.independent_worst))
     K = np.unique(np.geomspace(1, last, 160).astype(np.int64))
     bounds = [plan.bound(int(k)) for k in K]
+    total = np.array([b.total for b in bounds])
+    if not total.any():  # nothing that a logarithmic axis could show
+        axes.text(0.5, 0.5, "the run starts at the minimiser:\nthe bound is zero", ha="center", va="center")
+        axes.set_axis_off()
+        return
     for name, (colour, style) in TERMS.items():
         values = np.array([getattr(b, name) for b in bounds])
         if (values > 0).any():
             axes.plot(K, np.where(values > 0, values, np.nan), style, color=colour, label=name, linewidth=1.8)
-    total = np.array([b.total for b in bounds])
     axes.plot(K, total, color="black", label="total", linewidth=2.4, alpha=0.35)
     axes.axvline(plan.rounds, color="black", linewidth=0.8, linestyle=":")
     axes.annotate(f" {plan.rounds} rounds", (plan.rounds, 0.02), xycoords=("data", "axes fraction"), fontsize=9)
