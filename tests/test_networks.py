@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 import dsgt
-from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.core import Network
 from dsgt.networks import Clocked, Cycle, Dense, stragglers
 from dsgt.run import iterate
 from dsgt.topologies.weights import averaging, metropolis
 from support.cases import CASES, F64, graph, quadratic
+from support.events import Events
+from support.recorder import Recorder
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -56,46 +58,6 @@ def test_bytes_are_counted_per_link_and_averaging_counts_as_a_ring_all_reduce():
     everyone = Dense(averaging(6))
     everyone(torch.zeros(6, 10))
     assert everyone.traffic.bytes == 2 * 5 * 10 * 4
-
-
-class Recorder(Network, Mix):
-    """Notes the order in which messages are started and waited for, beside the gradients."""
-
-    def __init__(self, W: Matrix, log: list[str]) -> None:
-        super().__init__()
-        self.dense, self.log, self.nodes, self.count = Dense(W), log, len(W), 0
-
-    @property
-    def matrices(self):
-        return self.dense.matrices
-
-    def at(self, k: int) -> Mix:
-        return self
-
-    def start(self, v: Tensor) -> Pending:
-        self.count += 1
-        self.log.append(f"start {self.count}")
-        return Recorded(self.dense.start(v), self.log, self.count)
-
-    def start_flow(self, v: Tensor) -> Pending:
-        self.count += 1
-        self.log.append(f"start {self.count}")
-        return Recorded(self.dense.start_flow(v), self.log, self.count)
-
-    def gather(self, v: Tensor) -> Tensor:
-        return v
-
-    def mean(self, v: Tensor) -> Tensor:
-        return v.mean(dim=0)
-
-
-class Recorded(Pending):
-    def __init__(self, pending: Pending, log: list[str], number: int) -> None:
-        self.pending, self.log, self.number = pending, log, number
-
-    def wait(self) -> Tensor:
-        self.log.append(f"wait {self.number}")
-        return self.pending.wait()
 
 
 @pytest.mark.parametrize(
@@ -163,6 +125,37 @@ def test_a_link_sends_one_message_at_a_time():
 def test_averaging_everyone_costs_a_ring_all_reduce():
     network = Clocked(averaging(4), compute=1, latency=0.5, bandwidth=40)
     assert seconds_per_round("sgd", network) == pytest.approx(1 + 6 * (0.5 + 40 / 4 / 40))
+
+
+def test_a_busy_link_lets_the_next_message_wait_as_computed_by_hand():
+    """DSGT on a star: a gradient takes 1 s, a message 2 s. The hub sends x to its leaves until 3, 5 and 7; it has their
+    x at 3 already, but its y must queue until 7 and arrives at 9, 11 and 13; its next x is ready at 9, when the leaves'
+    y are all there, and must queue until 13."""
+    W = 0.7 * np.eye(4) + 0.3 * metropolis(nx.star_graph(3))
+    network = Clocked(W, compute=1, bandwidth=20)
+    states = iterate(dsgt.DSGT(), quadratic(4).full, network, torch.zeros(5, dtype=F64), 0.01)
+    clocks = [network.clock.tolist() for _ in itertools.islice(states, 3)]
+    assert clocks == [[0, 0, 0, 0], [3, 3, 5, 7], [15, 15, 17, 19]]
+
+
+@pytest.mark.parametrize("bandwidth", [15.0, 1e3], ids=["slow links", "fast links"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.algorithm.needs.average])
+def test_every_nodes_clock_is_that_of_an_event_simulation(name: str, bandwidth: float):
+    case, problem, n, rounds, x0 = CASES[name], quadratic(7), 7, 12, torch.zeros(5, dtype=F64)
+    W, compute = case.weights(graph(n)), stragglers(n, mean=3, spread=0.7, seed=1)
+    log: list[str] = []
+
+    def noted(x: Tensor, k: int) -> Tensor:
+        log.append("gradient")
+        return problem.full(x, k)
+
+    recorder, clocked = Recorder(W, log), Clocked(W, compute=compute, latency=0.6, bandwidth=bandwidth)
+    for _ in itertools.islice(iterate(case.algorithm, noted, recorder, x0, 0.01), rounds + 1):
+        pass
+    states = iterate(case.algorithm, problem.full, clocked, x0, 0.01)
+    found = [clocked.clock.copy() for _ in itertools.islice(states, rounds)]
+    expected = Events(W, log, recorder.sizes, compute, latency=0.6, bandwidth=bandwidth).run()
+    assert np.allclose(found, expected, rtol=1e-12)  # sums of the same times in another order
 
 
 def test_one_straggler_slows_everyone_and_random_times_are_seeded():
