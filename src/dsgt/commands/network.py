@@ -12,7 +12,8 @@ from rich.table import Table
 
 from dsgt import topologies
 from dsgt.core import Matrix
-from dsgt.topologies.check import directed, nearest
+from dsgt.text import nearest
+from dsgt.topologies.check import directed
 from dsgt.topologies.files import Stored
 
 app = typer.Typer(help="Describe, compare, draw and design networks.", invoke_without_command=True)

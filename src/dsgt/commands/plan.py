@@ -15,11 +15,11 @@ from dsgt.core import Matrix
 from dsgt.data.names import DATA, named_data
 from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
+from dsgt.text import nearest
 from dsgt.theory.centralized import SMALLEST_BATCH, given_union
 from dsgt.theory.picture import draw_plan
 from dsgt.theory.plan import Plan
 from dsgt.theory.plan import plan as make_plan
-from dsgt.topologies.check import nearest
 
 console = Console()
 MODELS = ("logistic", "lenet")

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dsgt.data.cifar10 import locate
 from dsgt.reproduce import NAMES, experiment
 from dsgt.reproduce.cases import VERSIONS, Finished, machine
-from dsgt.topologies.check import nearest
+from dsgt.text import nearest
 
 if TYPE_CHECKING:
     from dsgt.reproduce.lab import AnyExperiment, Plan, Tables

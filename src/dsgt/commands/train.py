@@ -23,7 +23,7 @@ from dsgt.networks import NeighbourError
 from dsgt.networks.launched import KINDS, Launched, launched
 from dsgt.networks.peers import TIMEOUT
 from dsgt.run import run
-from dsgt.topologies.check import nearest
+from dsgt.text import nearest
 
 # mpiexec gives every rank a terminal of its own, also where its output goes to a file
 console = Console(force_terminal=False if launched().kind == "mpi" else None)

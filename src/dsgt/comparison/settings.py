@@ -19,7 +19,7 @@ from dsgt.data.sampling import WithReplacement
 from dsgt.networks.clocked import Clocked
 from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
-from dsgt.topologies.check import nearest
+from dsgt.text import nearest
 from dsgt.topologies.needs import complaints
 
 PAPER_GRID = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 0.2)

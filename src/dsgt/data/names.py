@@ -13,7 +13,7 @@ from dsgt.data.cifar10 import cifar10
 from dsgt.data.digits import digits
 from dsgt.data.samples import Samples
 from dsgt.data.shards import Shards
-from dsgt.topologies.check import nearest
+from dsgt.text import nearest
 
 DATA = ("digits", "cifar10")
 _N = TypeVar("_N", int, float)

@@ -1,9 +1,6 @@
-"""What a graph must be before any work starts; and the nearest name when one is unknown."""
+"""What a graph must be before any work starts."""
 
 from __future__ import annotations
-
-import difflib
-from collections.abc import Iterable
 
 import networkx as nx
 
@@ -62,11 +59,3 @@ def directed(graph: nx.Graph[int], user: str) -> None:
                 f"{user} was given a directed graph that is not strongly connected: node {sink} never hears of node "
                 f"{source}; add links"
             )
-
-
-def nearest(name: str, known: Iterable[str], what: str) -> str:
-    """The message for an unknown name."""
-    known = list(known)
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
-    guess = f"; did you mean {close[0]!r}?" if close else ""
-    return f"there is no {what} called {name!r}{guess} Known: {', '.join(known)}"

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import networkx as nx
 
 from dsgt.core import Matrix
-from dsgt.topologies.check import graph_of_numbers, nearest
+from dsgt.text import nearest
+from dsgt.topologies.check import graph_of_numbers
 from dsgt.topologies.fastest import LARGEST, fdla, fmmc
 from dsgt.topologies.matrix import MatrixLike, as_matrix
 from dsgt.topologies.spectrum import rho

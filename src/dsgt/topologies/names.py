@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from dsgt.topologies.check import nearest
+from dsgt.text import nearest
 from dsgt.topologies.files import READERS, Stored, read_network
 from dsgt.topologies.graphs import GRAPHS
 
