@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
@@ -182,8 +182,24 @@ class Needs:
         return " ".join(words)
 
 
+T = TypeVar("T")
+
+
+def parameter(default: T, meaning: str, *, least: float | None = None, below: float | None = None) -> T:
+    """A field of a method: its default, what it means, and the range least <= value < below."""
+    made: T = field(default=default, metadata={"meaning": meaning, "least": least, "below": below})
+    return made
+
+
+def parameters(method: object) -> tuple[Field[Any], ...]:
+    """The fields of a method, or of its class; none where it is no dataclass."""
+    return fields(method) if is_dataclass(method) else ()
+
+
 class Algorithm(ABC, Generic[S]):
     """A method as mathematics: two pure functions. The state is a NamedTuple whose first field x is the model.
+
+    A method is a frozen dataclass; its fields, made with ``parameter``, are its parameters.
 
     The step is cut just after a gradient, so that one function is both ``optimizer.step()`` and the body of the
     simulator's loop. A ``Pending`` kept in the state flies while the next gradient is computed.
@@ -194,6 +210,10 @@ class Algorithm(ABC, Generic[S]):
     """How many m-vectors a node sends to each neighbour in a round."""
     exact: ClassVar[bool]
     """Whether a constant learning rate reaches the optimum when the nodes' data differ and gradients are exact."""
+    tracker: ClassVar[tuple[str, str] | None] = None
+    """Two fields of the state whose means over the nodes are equal after every round: the tracker and the gradient."""
+    zero_sum: ClassVar[str | None] = None
+    """A field of the state whose sum over the nodes stays zero."""
     arithmetic: ClassVar[bool] = False
     """Whether ``update`` is a text of + - * / and mixings only. Every coordinate of the model is then treated by
     itself, and ``update`` may be given NumPy's arrays, or be read as formulas, once for every learning rate, that are
@@ -203,6 +223,15 @@ class Algorithm(ABC, Generic[S]):
         super().__init_subclass__()
         if "update" in cls.__dict__ and "arithmetic" not in cls.__dict__:
             cls.arithmetic = False
+
+    def __post_init__(self) -> None:
+        """Called by a dataclass: every parameter must lie in its range."""
+        for f in parameters(self):
+            value, least, below = getattr(self, f.name), f.metadata.get("least"), f.metadata.get("below")
+            low, high = least is None or value >= least, below is None or value < below
+            if not (low and high):
+                asked = [f"at least {least:g}"] * (least is not None) + [f"below {below:g}"] * (below is not None)
+                raise ValueError(f"{f.name} of {type(self).__name__} is {value}; expected {' and '.join(asked)}")
 
     @abstractmethod
     def init(self, x: Tensor, mix: Mix) -> S:

@@ -10,6 +10,7 @@ Chen and Sayed, Diffusion adaptation strategies for distributed optimization, 20
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
@@ -21,6 +22,7 @@ class State(NamedTuple):
     x: Tensor
 
 
+@dataclass(frozen=True)
 class AtcDPSGD(Algorithm[State]):
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False

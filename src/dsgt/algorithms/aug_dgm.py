@@ -13,6 +13,7 @@ Xin, Khan and Kar, An improved convergence analysis for decentralized online sto
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -27,9 +28,11 @@ class State(NamedTuple):
     g: Tensor
 
 
+@dataclass(frozen=True)
 class AugDGM(Algorithm[State]):
     sends: ClassVar[int] = 2
     exact: ClassVar[bool] = True
+    tracker: ClassVar[tuple[str, str]] = ("y", "g")
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

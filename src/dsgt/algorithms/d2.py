@@ -14,6 +14,7 @@ Tang, Lian, Yan, Zhang and Liu, D²: Decentralized training over decentralized d
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -27,10 +28,12 @@ class State(NamedTuple):
     d: Tensor
 
 
+@dataclass(frozen=True)
 class D2(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, floor=-1 / 3, static=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
+    zero_sum: ClassVar[str] = "d"
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

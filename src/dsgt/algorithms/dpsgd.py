@@ -10,6 +10,7 @@ Nedic and Ozdaglar, 2009 (DGD); Lian et al., Can decentralized algorithms outper
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
@@ -22,6 +23,7 @@ class State(NamedTuple):
     Wx: Pending
 
 
+@dataclass(frozen=True)
 class DPSGD(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True)
     sends: ClassVar[int] = 1

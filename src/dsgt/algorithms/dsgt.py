@@ -13,6 +13,7 @@ Pu and Nedic, Distributed stochastic gradient tracking methods, 2018.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -27,9 +28,11 @@ class State(NamedTuple):
     Wy: Pending
 
 
+@dataclass(frozen=True)
 class DSGT(Algorithm[State]):
     sends: ClassVar[int] = 2
     exact: ClassVar[bool] = True
+    tracker: ClassVar[tuple[str, str]] = ("Wy", "g")
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

@@ -13,6 +13,7 @@ decentralized proximal-gradient method with network independent step-sizes, 2019
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -26,10 +27,12 @@ class State(NamedTuple):
     d: Tensor
 
 
+@dataclass(frozen=True)
 class ExactDiffusion(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
+    zero_sum: ClassVar[str] = "d"
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

@@ -13,6 +13,7 @@ Shi, Ling, Wu and Yin, EXTRA: an exact first-order algorithm for decentralized c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -27,10 +28,12 @@ class State(NamedTuple):
     F: Pending
 
 
+@dataclass(frozen=True)
 class EXTRA(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = True
+    zero_sum: ClassVar[str] = "q"
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

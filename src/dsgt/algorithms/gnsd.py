@@ -11,6 +11,7 @@ Lu et al., GNSD: a gradient-tracking based nonconvex stochastic algorithm, 2019;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -26,9 +27,11 @@ class State(NamedTuple):
     Wy: Pending
 
 
+@dataclass(frozen=True)
 class GNSD(Algorithm[State]):
     sends: ClassVar[int] = 2
     exact: ClassVar[bool] = True
+    tracker: ClassVar[tuple[str, str]] = ("Wy", "g")
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

@@ -10,6 +10,7 @@ Methods for Machine Learning, 2020).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
@@ -21,6 +22,7 @@ class State(NamedTuple):
     x: Tensor
 
 
+@dataclass(frozen=True)
 class SGD(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(average=True)
     sends: ClassVar[int] = 1

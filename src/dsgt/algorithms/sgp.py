@@ -13,6 +13,7 @@ Assran, Loizou, Ballas and Rabbat, Stochastic gradient push for distributed deep
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -27,6 +28,7 @@ class State(NamedTuple):
     w: Tensor
 
 
+@dataclass(frozen=True)
 class SGP(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(rows=False)
     sends: ClassVar[int] = 1  # and one number, in the same message
