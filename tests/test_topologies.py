@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
-from dsgt.topologies import GRAPHS, WEIGHTS, eigen
 from dsgt.text import nearest
+from dsgt.topologies import GRAPHS, WEIGHTS, eigen
 from dsgt.topologies.draw import averaging_curve
 from dsgt.topologies.matrix import to_dense
 
