@@ -64,6 +64,23 @@ def digits_plan(W, sampling, alpha: float | None = None) -> Plan:
     return plan(Logistic(train, shards, sampling, l2=1e-2), W, 500)
 
 
+def test_a_method_without_a_polynomial_is_measured_and_the_plan_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Unknown(dsgt.DSGT):
+        def update(self, s, g, mix, lr):  # another text of the same method: its limit is DSGT's
+            return super().update(s, g, mix, lr)
+
+    monkeypatch.setitem(dsgt.ALGORITHMS, "unknown", Unknown)
+    code, text = asked(tmp_path, "--nodes", "5", "--graph", "ring", "--rounds", "300")
+    assert code == 0, text
+    assert "(measured)" in text
+    fits = {f.method: f for f in digits_plan(topologies.metropolis(topologies.ring(5)), data.Full()).methods()}
+    assert "measured on 5 equal quadratics" in fits["unknown"].how
+    assert "exact" in fits["dsgt"].how
+    assert fits["unknown"].lr == pytest.approx(fits["dsgt"].lr, rel=0.05)  # slow growth hides
+
+
 def test_averaging_weights_cost_nothing_and_exact_gradients_neither(tmp_path: Path):
     free = digits_plan(topologies.averaging(4), data.WithReplacement(0.2))
     assert free.extra_noise == pytest.approx(0, abs=1e-20)

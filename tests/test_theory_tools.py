@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -12,13 +13,14 @@ from torch import Tensor, nn
 
 import dsgt
 from dsgt import data
+from dsgt.core import Done, Eigenvalues, Mix, Pending, Polynomial
 from dsgt.networks import Cycle, Dense
 from dsgt.problems import LeastSquares, Logistic, Model
 from dsgt.problems.base import Oracle, Problem
 from dsgt.theory import Constants, Link, corollary_1, corollary_2, estimate, speedup, theorem_1, theorem_2
 from dsgt.theory.curvature import power_iteration
 from dsgt.theory.measured import measured_limit
-from dsgt.theory.stability import POLYNOMIALS, spectral_radius, window
+from dsgt.theory.stability import spectral_radius, window
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, graph
 from support.theory_problems import directed_ring
@@ -48,8 +50,75 @@ def test_the_closed_forms_are_where_a_root_leaves_the_unit_circle(name: str, wei
     assert found.high == pytest.approx(CASES[name].limit(w[0]))
 
 
-def test_every_method_has_a_polynomial():
-    assert set(POLYNOMIALS) == set(dsgt.ALGORITHMS.values())
+class Momentum(dsgt.DSGT):
+    """DSGT with heavy ball: a polynomial of order three, and one that it need not declare."""
+
+    beta = 0.5
+
+    def init(self, x: Tensor, mix: Mix) -> Heavy:
+        zero = torch.zeros_like(x)
+        return Heavy(x, zero, Done(zero), zero)
+
+    def update(self, s: Heavy, g: Tensor, mix: Mix, lr: float) -> Heavy:
+        y = g + (s.Wy.wait() - s.g)
+        m = self.beta * s.m + y
+        return Heavy(mix(s.x - lr * m), g, mix.start(y), mix(m))
+
+
+class Heavy(NamedTuple):
+    x: Tensor
+    g: Tensor
+    Wy: Pending
+    m: Tensor
+
+
+class DeclaredMomentum(Momentum):
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        b = self.beta
+        return 1, -(2 + b - c) * w, (1 + 2 * b) * w**2 - c * w, -b * w**3
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_a_polynomial_of_order_three_tells_where_runs_start_to_grow(weights: str):
+    found = window(DeclaredMomentum, WEIGHTS[weights])
+    assert "exact" in found.how
+    measured = measured_limit(Momentum(), Dense(WEIGHTS[weights]))
+    assert found.high == pytest.approx(measured, rel=0.05)  # slow growth hides
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.limit])
+def test_the_crossings_of_a_polynomial_are_its_closed_form(name: str, weights: str):
+    """A subclass has no closed form, so that its roots are looked at."""
+    method, W = type(CASES[name].algorithm), WEIGHTS[weights]
+    found, closed = window(type("Own", (method,), {}), W), window(method, W)
+    assert (found.low, found.high) == pytest.approx((closed.low, closed.high), rel=1e-4)  # four digits
+
+
+def test_without_a_polynomial_the_limit_is_measured_and_said_to_be():
+    found = window(Momentum, WEIGHTS["path"])
+    assert "measured" in found.how
+    assert found.high == measured_limit(Momentum(), Dense(WEIGHTS["path"]))
+    with pytest.raises(ValueError, match="no polynomial"):
+        spectral_radius(Momentum, np.ones(1), 0.1)
+
+
+def test_another_update_does_not_inherit_the_polynomial():
+    w = np.linspace(-1, 1, 5)
+    assert dsgt.DSGT().polynomial(w, 0.1) is not None
+    assert Momentum().polynomial(w, 0.1) is None
+    assert type("Renamed", (dsgt.DSGT,), {})().polynomial(w, 0.1) is not None
+
+
+def test_the_limit_of_averaged_steps_may_be_far_above_2():
+    """x' = W (x - lr m) with m = 0.9 m + 0.1 g bears lr L < 2 (1 + 0.9) / (1 - 0.9) = 38."""
+
+    class Averaged(Momentum):
+        def update(self, s: Heavy, g: Tensor, mix: Mix, lr: float) -> Heavy:
+            m = 0.9 * s.m + 0.1 * g
+            return Heavy(mix(s.x - lr * m), g, s.Wy, m)
+
+    assert window(Averaged, np.full((3, 3), 1 / 3)).high == pytest.approx(38, rel=0.02)  # measured to 1 percent
 
 
 def test_the_limit_of_a_directed_network_is_where_runs_start_to_grow():

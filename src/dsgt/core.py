@@ -20,6 +20,10 @@ from torch import Tensor
 Matrix: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]] | scipy.sparse.csr_array"
 """A weight matrix: W[i, j] is the weight node i gives to what it hears from node j."""
 
+Eigenvalues: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Polynomial: TypeAlias = "tuple[Eigenvalues | float, ...]"
+"""Its coefficients, the highest power first: (1, b, d) is z^2 + b z + d."""
+
 S = TypeVar("S", bound=tuple[Any, ...])
 
 
@@ -223,6 +227,8 @@ class Algorithm(ABC, Generic[S]):
         super().__init_subclass__()
         if "update" in cls.__dict__ and "arithmetic" not in cls.__dict__:
             cls.arithmetic = False
+        if "update" in cls.__dict__ and "polynomial" not in cls.__dict__:
+            cls.polynomial = Algorithm.polynomial  # type: ignore[method-assign]  # another update has another one
 
     def __post_init__(self) -> None:
         """Called by a dataclass: every parameter must lie in its range."""
@@ -240,6 +246,14 @@ class Algorithm(ABC, Generic[S]):
     @abstractmethod
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
         """The state after a round; g is the (stochastic) gradient at ``s.x``."""
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial | None:
+        """The characteristic polynomial of x on f_i(x) = (L/2) |x - a_i|^2 with c = lr L, per eigenvalue w of W.
+
+        The method is stable where all its roots lie inside the unit circle; a root 1 at w = 1 is tracking's own and
+        does no harm. None where it is not known: the limit is then measured, so a new method need not give it.
+        """
+        return None
 
 
 def settle(state: S) -> S:

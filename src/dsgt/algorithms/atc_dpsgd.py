@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix
+from dsgt.core import Algorithm, Eigenvalues, Mix, Polynomial
 
 
 class State(NamedTuple):
@@ -33,3 +33,6 @@ class AtcDPSGD(Algorithm[State]):
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
         return State(mix(s.x - lr * g))
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(1 - c) * w

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix
+from dsgt.core import Algorithm, Eigenvalues, Mix, Polynomial
 
 
 class State(NamedTuple):
@@ -43,3 +43,6 @@ class AugDGM(Algorithm[State]):
         y = mix(g + (s.y - s.g))
         x = mix(s.x - lr * y)
         return State(x, y, g)
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(2 * w - c * w**2), w**2 - c * w**2

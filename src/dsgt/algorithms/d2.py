@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix, Needs
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Polynomial
 
 
 class State(NamedTuple):
@@ -43,3 +43,6 @@ class D2(Algorithm[State]):
         z = s.x - lr * g - s.d
         F = mix.flow(z)
         return State(z + F, d=s.d - F)
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(2 - c) * w, (1 - c) * w

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix, Needs, Pending
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Pending, Polynomial
 
 
 class State(NamedTuple):
@@ -36,3 +36,6 @@ class DPSGD(Algorithm[State]):
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
         x = s.Wx.wait() - lr * g
         return State(x, Wx=mix.start(x))
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(w - c)

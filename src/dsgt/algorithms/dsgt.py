@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Mix, Pending
+from dsgt.core import Algorithm, Done, Eigenvalues, Mix, Pending, Polynomial
 
 
 class State(NamedTuple):
@@ -43,3 +43,6 @@ class DSGT(Algorithm[State]):
         y = g + (s.Wy.wait() - s.g)
         x = mix(s.x - lr * y)
         return State(x, g, Wy=mix.start(y))
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(2 - c) * w, w**2 - c * w

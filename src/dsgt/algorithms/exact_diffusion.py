@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix, Needs
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Polynomial
 
 
 class State(NamedTuple):
@@ -42,3 +42,6 @@ class ExactDiffusion(Algorithm[State]):
         z = s.x - lr * g - s.d
         F = mix.flow(z) / 2
         return State(z + F, d=s.d - F)
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(2 - c) * (1 + w) / 2, (1 - c) * (1 + w) / 2

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix, Needs, Pending
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Pending, Polynomial
 
 
 class State(NamedTuple):
@@ -43,3 +43,6 @@ class EXTRA(Algorithm[State]):
         F = s.F.wait()
         x = s.x + F - lr * g - s.q
         return State(x, q=s.q - F / 2, F=mix.start_flow(x))
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(1 + w - c), (1 + w) / 2 - c

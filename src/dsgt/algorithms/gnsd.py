@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Mix, Pending
+from dsgt.core import Algorithm, Done, Eigenvalues, Mix, Pending, Polynomial
 
 
 class State(NamedTuple):
@@ -42,3 +42,6 @@ class GNSD(Algorithm[State]):
         y = g + (s.Wy.wait() - s.g)
         x = s.Wx.wait() - lr * y
         return State(x, g, Wx=mix.start(x), Wy=mix.start(y))
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(2 * w - c), w**2 - c

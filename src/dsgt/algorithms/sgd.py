@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix, Needs
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Polynomial
 
 
 class State(NamedTuple):
@@ -34,3 +34,6 @@ class SGD(Algorithm[State]):
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
         return State(mix(s.x - lr * g))
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(1 - c) * w

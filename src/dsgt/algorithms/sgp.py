@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Mix, Needs
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Polynomial
 
 
 class State(NamedTuple):
@@ -40,3 +40,6 @@ class SGP(Algorithm[State]):
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
         u, w = mix.together(s.u - lr * g, s.w)
         return State(u / w, u, w)
+
+    def polynomial(self, w: Eigenvalues, c: float) -> Polynomial:
+        return 1, -(1 - c) * w  # for a doubly stochastic W

@@ -149,9 +149,9 @@ def show(plan: Plan, *, latency: float, bandwidth: float) -> None:
     colours = {"good": "green", "slow": "yellow", "biased": "yellow", "no": "red"}
     for fit in plan.methods():
         word = fit.verdict.split(":")[0]
-        table.add_row(
-            fit.method, f"{fit.lr:.3g}" if fit.lr else "", str(fit.sends), f"[{colours[word]}]{fit.verdict}[/]"
-        )
+        about = " (measured)" if fit.how.startswith("measured") else ""
+        limit = f"{fit.lr:.3g}{about}" if fit.lr else ""
+        table.add_row(fit.method, limit, str(fit.sends), f"[{colours[word]}]{fit.verdict}[/]")
     say(table)
 
     say("[bold]The constants, and what they assume[/bold]")

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dsgt.algorithms import D2, DSGT
-from dsgt.core import Algorithm, Network
+from dsgt.algorithms import DSGT
+from dsgt.core import Network
 from dsgt.networks.cycle import Cycle
 from dsgt.problems.base import Problem
 from dsgt.run import as_network
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio
-from dsgt.theory.measured import measured_limit
-from dsgt.theory.stability import Method, Window, window
+from dsgt.theory.stability import Method, Window, as_method, measured_window, window
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.spectrum import is_symmetric
 
@@ -67,22 +66,20 @@ def advise(
         raise ValueError(f"rounds is {rounds}, but advice is for at least one round")
     network = as_network(network)
     e = estimate(problem, network, seed=seed) if known is None else known
-    stable, how = stable_window(method, network)
+    stable, name = stable_window(method, network), type(as_method(method)).__name__
     if stable.empty or stable.high <= 0:
-        raise ValueError(
-            f"{method.__name__} is stable on this network for no learning rate; use DSGT, or weights (I + W)/2"
-        )
+        raise ValueError(f"{name} is stable on this network for no learning rate; use DSGT, or weights (I + W)/2")
     L, about = effective_curvature(e, network, stable.high)
     limit = MARGIN * stable.high / L
     lr, why = tuned_for_noise(e, rounds, limit)
     c = e.constants
     proven = (c if e.bounded else e.growing).largest_step
     reasons = [
-        f"equal quadratics are stable on this network for lr L < {stable.high:.3g} ({how})",
+        f"equal quadratics are stable on this network for lr L < {stable.high:.3g} ({stable.how})",
         f"{about}; a margin of {MARGIN:g} leaves lr <= {limit:.3g}",
         why,
     ]
-    if method is DSGT and stable.high < 1.99 and all(is_symmetric(W) for W in network.matrices):
+    if isinstance(as_method(method), DSGT) and stable.high < 1.99 and all(is_symmetric(W) for W in network.matrices):
         reasons.append(
             f"a negative eigenvalue of W costs stability: topologies.lift(W, -0.41) would allow lr L < 2, "
             f"{2 / stable.high:.2g} times as much, for slower mixing"
@@ -96,15 +93,13 @@ def advise(
     return Advice(lr, proven, limit, _risk(e, method, stable, lr, limit, proven), tuple(reasons))
 
 
-def stable_window(method: Method, network: Network) -> tuple[Window, str]:
+def stable_window(method: Method, network: Network) -> Window:
     """The stable range of lr L for equal quadratics, and how it is known."""
     matrices = network.matrices
-    n = matrices[0].shape[0]
     doubly = all(abs(np.asarray(W.sum(axis=a)) - 1).max() < 1e-6 for W in matrices for a in (0, 1))
     if len(matrices) == 1 and doubly:
-        return window(method, matrices[0]), "exact, from the eigenvalues of W"
-    algorithm: Algorithm[Any] = method()
-    return Window(0.0, measured_limit(algorithm, Cycle(list(matrices)))), f"measured on {n} equal quadratics"
+        return window(method, matrices[0])
+    return measured_window(as_method(method), Cycle(list(matrices)))
 
 
 def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[float, str]:
@@ -157,10 +152,10 @@ def remaining(e: Estimate, t: Array) -> Array:
 
 
 def _risk(e: Estimate, method: Method, stable: Window, lr: float, limit: float, proven: float) -> str:
-    if method is D2 and stable.low > 0:
+    if stable.low > 0:
         return (
-            f"high: D2 is unstable for lr c <= {stable.low:.3g} in every direction of curvature c, and real losses "
-            "have flat directions; use topologies.lift(W, -1/3), or DSGT"
+            f"high: {type(as_method(method)).__name__} is unstable for lr c <= {stable.low:.3g} in every direction of "
+            "curvature c, and real losses have flat directions; use topologies.lift(W, -1/3), or DSGT"
         )
     if lr <= proven:
         return "low: Theorem 1 covers this learning rate"

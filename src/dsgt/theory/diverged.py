@@ -11,7 +11,7 @@ from torch import Tensor
 from dsgt.core import Algorithm, Network
 from dsgt.problems.base import Oracle, Problem
 from dsgt.theory.curvature import power_iteration
-from dsgt.theory.stability import POLYNOMIALS, Window, window
+from dsgt.theory.stability import Window, has_polynomial, window
 
 MARGIN = 0.8
 """Of the limit for equal quadratics, as in ``advise``."""
@@ -19,6 +19,8 @@ LOOKS, STEPS = 3, 8
 """Rounds looked at, and gradients drawn in each: the cost of a few rounds of the run that failed."""
 SMALL = 1024
 """Up to this many nodes the eigenvalues of W are computed."""
+MEASURED = 64
+"""Up to this many nodes the limit of a method without a polynomial is measured, in about a second."""
 
 
 def suggestion(algorithm: Algorithm[Any], network: Network, problem: Problem, x0: Tensor, seed: int, lr: float) -> str:
@@ -52,13 +54,15 @@ def suggestion(algorithm: Algorithm[Any], network: Network, problem: Problem, x0
 
 
 def _window(algorithm: Algorithm[Any], network: Network) -> Window | None:
-    """None where no limit is known: a method of the user's, a changing network, one that only columns of W sum to 1."""
+    """None where no limit is known, or only after long measuring: a changing network, one whose rows or columns do not
+    sum to 1, a large one."""
     matrices = network.matrices
-    if type(algorithm) not in POLYNOMIALS or len(matrices) != 1 or network.nodes > SMALL:
+    most = SMALL if has_polynomial(algorithm) else MEASURED
+    if len(matrices) != 1 or network.nodes > most:
         return None
     if any(abs(np.asarray(matrices[0].sum(axis=axis)) - 1).max() > 1e-6 for axis in (0, 1)):
         return None
-    return window(type(algorithm), matrices[0])
+    return window(algorithm, matrices[0])
 
 
 def _curvature(oracle: Oracle, x: Tensor) -> float:

@@ -14,9 +14,9 @@ FORGET = 60
 """Rounds after which only the slowest or growing mode is left to see."""
 
 
-def measured_limit(algorithm: Algorithm[Any], network: Network, *, rounds: int = 400, highest: float = 4.0) -> float:
+def measured_limit(algorithm: Algorithm[Any], network: Network, *, rounds: int = 400, highest: float = 100.0) -> float:
     """The largest lr below which f_i(x) = |x - a_i|^2 / 2 does not grow, to 1 percent; 0 where every lr grows."""
-    grid = [highest * 0.9**i for i in range(80)]
+    grid = [highest * 0.9**i for i in range(110)]
     calm = itertools.dropwhile(lambda lr: _grows(algorithm, network, lr, rounds), grid)
     stable = next(calm, 0.0)
     if stable in (0.0, highest):

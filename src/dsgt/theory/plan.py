@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS, D2
-from dsgt.core import Matrix, Network
+from dsgt.core import Algorithm, Matrix, Network
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.run import as_network
 from dsgt.theory.advise import MARGIN, Advice, advise, effective_curvature, stable_window
@@ -32,6 +33,8 @@ class Fit:
     sends: int
     verdict: str
     """"good", "biased", "slow" or "no", and why."""
+    how: str = ""
+    """How the limit is known: exact, or measured where the method has no formula."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,20 +118,24 @@ class Plan:
         complaint = topologies.describe(self.W).methods[name]
         if complaint:
             return Fit(name, 0.0, method.sends, f"no: {complaint}")
-        stable, _ = stable_window(method, self.network)
+        stable = stable_window(method, self.network)
+        if stable.empty:
+            return Fit(name, 0.0, method.sends, f"no: stable for no learning rate ({stable.how})")
         L, _ = effective_curvature(self.estimate, self.network, stable.high)
         lr = MARGIN * stable.high / L
+        return Fit(name, lr, method.sends, self._verdict(method, lr), how=stable.how)
+
+    def _verdict(self, method: type[Algorithm[Any]], lr: float) -> str:
+        """What to think of a method that is stable up to lr."""
         if method is D2 and topologies.smallest_eigenvalue(self.W) < -1 / 3 + 1e-6:
-            return Fit(
-                name, lr, method.sends, "no: on the edge, the smallest eigenvalue of W is -1/3; use lazy weights"
-            )
+            return "no: on the edge, the smallest eigenvalue of W is -1/3; use lazy weights"
         if not method.exact and self.estimate.zeta2 > 0:
             # (I - W) X = -lr grad F_i leaves nodes about lr zeta / (1 - rho) apart
             off = self.advice.lr * self.estimate.zeta2**0.5 / (1 - self.estimate.rho)
-            return Fit(name, lr, method.sends, f"biased: uneven data keep the nodes about {off:.2g} apart")
+            return f"biased: uneven data keep the nodes about {off:.2g} apart"
         if lr < 0.5 * self.advice.lr:
-            return Fit(name, lr, method.sends, f"slow: stable only up to {lr / self.advice.lr:.0%} of the advised lr")
-        return Fit(name, lr, method.sends, "good")
+            return f"slow: stable only up to {lr / self.advice.lr:.0%} of the advised lr"
+        return "good"
 
 
 def plan(problem: EmpiricalRisk, network: Network | MatrixLike, rounds: int, *, seed: int = 0) -> Plan:

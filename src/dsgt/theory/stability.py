@@ -1,8 +1,9 @@
-"""Exact stability limits on quadratics: up to which lr c a method converges for f_i(x) = (c/2) |x - a_i|^2.
+"""Up to which lr c a method converges on quadratics f_i(x) = (c/2) |x - a_i|^2.
 
-Per eigenvalue w of W a method is a linear recursion with characteristic polynomial z^2 + b z + d (ALGORITHMS 2). It
-converges iff all roots lie inside the unit circle for all w, apart from the unit root that tracking has at w = 1 (E9).
-``window`` gives the closed forms for symmetric W, and the first crossing of the unit circle for any other W.
+Per eigenvalue w of W a method is a linear recursion whose characteristic polynomial it may declare
+(``Algorithm.polynomial``, ALGORITHMS 2). It converges iff all roots lie inside the unit circle for all w, apart from
+the unit root that tracking has at w = 1 (E9). ``window`` takes the closed form where there is one, else looks for the
+c at which a root crosses the unit circle, and measures a method that declares no polynomial.
 
 For losses of different curvature these limits, with c = max L_i, are no theorem; ``advise`` keeps a margin.
 """
@@ -11,47 +12,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dsgt import algorithms
-from dsgt.core import Algorithm, Matrix
+from dsgt.core import Algorithm, Eigenvalues, Matrix, Network
+from dsgt.networks.dense import Dense
+from dsgt.theory.measured import measured_limit
 from dsgt.topologies.matrix import to_dense
-from dsgt.topologies.spectrum import is_symmetric, smallest_eigenvalue
+from dsgt.topologies.spectrum import is_symmetric, laplacian_extremes, smallest_eigenvalue
 
-Method: TypeAlias = type[Algorithm[Any]]
-Eigenvalues: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Polynomial: TypeAlias = Callable[[Eigenvalues, float], tuple[Eigenvalues, Eigenvalues]]
+Method: TypeAlias = type[Algorithm[Any]] | Algorithm[Any]
+"""A method, or its class, which stands for the method with its default parameters."""
 
-POLYNOMIALS: dict[Method, Polynomial] = {
-    algorithms.SGD: lambda w, c: (-(1 - c) * w, 0 * w),
-    algorithms.DPSGD: lambda w, c: (-(w - c), 0 * w),
-    algorithms.AtcDPSGD: lambda w, c: (-(1 - c) * w, 0 * w),
-    algorithms.SGP: lambda w, c: (-(1 - c) * w, 0 * w),
-    algorithms.DSGT: lambda w, c: (-(2 - c) * w, w**2 - c * w),
-    algorithms.GNSD: lambda w, c: (-(2 * w - c), w**2 - c),
-    algorithms.AugDGM: lambda w, c: (-(2 * w - c * w**2), w**2 - c * w**2),
-    algorithms.EXTRA: lambda w, c: (-(1 + w - c), (1 + w) / 2 - c),
-    algorithms.ExactDiffusion: lambda w, c: (-(2 - c) * (1 + w) / 2, (1 - c) * (1 + w) / 2),
-    algorithms.D2: lambda w, c: (-(2 - c) * w, (1 - c) * w),
-}
-"""b and d of z^2 + b z + d, for eigenvalues w of W and c = lr times the curvature. SGP: for doubly stochastic W."""
+LARGEST = 2000
+"""Nodes up to which all eigenvalues of W are computed; beyond, the interval that holds them stands for them."""
 
-_HIGHEST: dict[Method, Callable[[float], float]] = {
-    algorithms.SGD: lambda w: 2.0,
-    algorithms.DPSGD: lambda w: 1 + w,
-    algorithms.AtcDPSGD: lambda w: 2.0,
-    algorithms.SGP: lambda w: 2.0,
-    algorithms.DSGT: lambda w: min(2.0, (1 - w**2) / -w) if w < 0 else 2.0,
-    algorithms.GNSD: lambda w: (1 + w) ** 2 / 2,
-    algorithms.AugDGM: lambda w: min(2.0, (1 + w) ** 2 / (2 * w**2)) if w < 0 else 2.0,
-    algorithms.EXTRA: lambda w: (5 + 3 * w) / 4,
-    algorithms.ExactDiffusion: lambda w: 2.0,
-    algorithms.D2: lambda w: 2.0,
-}
-"""The upper end as a function of the smallest eigenvalue w of a symmetric W."""
+FROM_EIGENVALUES = "exact, from the eigenvalues of W"
 
 
 @dataclass(frozen=True)
@@ -60,52 +39,119 @@ class Window:
 
     low: float
     high: float
+    how: str = field(default=FROM_EIGENVALUES, compare=False)
+    """How it is known: exact, or measured."""
 
     @property
     def empty(self) -> bool:
         return not self.low < self.high
 
 
+_CLOSED: dict[type[Algorithm[Any]], Callable[[float], Window]] = {
+    algorithms.SGD: lambda w: Window(0.0, 2.0),
+    algorithms.DPSGD: lambda w: Window(0.0, 1 + w),
+    algorithms.AtcDPSGD: lambda w: Window(0.0, 2.0),
+    algorithms.SGP: lambda w: Window(0.0, 2.0),
+    algorithms.DSGT: lambda w: Window(0.0, min(2.0, (1 - w**2) / -w) if w < 0 else 2.0),
+    algorithms.GNSD: lambda w: Window(0.0, (1 + w) ** 2 / 2),
+    algorithms.AugDGM: lambda w: Window(0.0, min(2.0, (1 + w) ** 2 / (2 * w**2)) if w < 0 else 2.0),
+    algorithms.EXTRA: lambda w: Window(0.0, (5 + 3 * w) / 4),
+    algorithms.ExactDiffusion: lambda w: Window(0.0, 2.0),
+    algorithms.D2: lambda w: Window(max(0.0, (3 * abs(w) - 1) / (2 * abs(w))) if w < 0 else 0.0, 2.0),
+}
+"""The window as a function of the smallest eigenvalue w of a symmetric W, for methods where only that one matters."""
+
+
+def as_method(method: Method) -> Algorithm[Any]:
+    return method() if isinstance(method, type) else method
+
+
+def has_polynomial(method: Method) -> bool:
+    return as_method(method).polynomial(np.zeros(1), 1.0) is not None
+
+
 def window(method: Method, W: Matrix) -> Window:
-    """The stable range of lr c. Closed form for a symmetric W; else found to 4 digits from the eigenvalues of W."""
-    if method not in POLYNOMIALS:
-        raise ValueError(f"no stability limit is known for {method.__name__}; add its polynomial to theory.stability")
-    if not is_symmetric(W):
-        return Window(0.0, _first_crossing(POLYNOMIALS[method], np.linalg.eigvals(to_dense(W))))
-    w = smallest_eigenvalue(W) if W.shape[0] > 1 else 1.0
-    low = max(0.0, (3 * abs(w) - 1) / (2 * abs(w))) if method is algorithms.D2 and w < 0 else 0.0
-    return Window(low, _HIGHEST[method](w))
+    """The stable range of lr c, and how it is known.
+
+    From the eigenvalues of W for a method with a polynomial: exact for most symmetric W, else to 4 digits. Measured by
+    runs on quadratics, to a few percent, for a method without one.
+    """
+    algorithm = as_method(method)
+    if not has_polynomial(algorithm):
+        return measured_window(algorithm, Dense(W))
+    closed = _CLOSED.get(type(algorithm))
+    if closed is not None and is_symmetric(W):
+        return closed(smallest_eigenvalue(W) if W.shape[0] > 1 else 1.0)
+    return _crossings(algorithm, _eigenvalues(W))
+
+
+def measured_window(algorithm: Algorithm[Any], network: Network) -> Window:
+    """Only the upper end: every smaller lr is taken to be stable."""
+    return Window(0.0, measured_limit(algorithm, network), f"measured on {network.nodes} equal quadratics")
 
 
 def spectral_radius(method: Method, eigenvalues: Eigenvalues, c: float) -> float:
     """The largest modulus of a root of the recursion; the best factor per round that the method can have at this c."""
-    return _radius(POLYNOMIALS[method], np.asarray(eigenvalues, dtype=np.complex128), c)
+    w = np.asarray(eigenvalues, dtype=np.complex128)
+    others = _coefficients(as_method(method), w[abs(w - 1) > 1e-9], c)
+    mean = _coefficients(as_method(method), np.ones(1, dtype=np.complex128), c)
+    if abs(mean.sum()) < 1e-9:  # the root 1 of tracking, which a correct start does not excite: divide by z - 1
+        mean = np.cumsum(mean, axis=1)[:, :-1]
+    return max(_largest_root(others), _largest_root(mean))
 
 
-def _radius(polynomial: Polynomial, w: Eigenvalues, c: float) -> float:
-    # at w = 1 every polynomial is (z - 1)(z - (1 - c)) or z - (1 - c); a correct start does not excite the unit root
-    w = w[abs(w - 1) > 1e-9]
-    if len(w) == 0:
-        return abs(1 - c)
-    b, d = polynomial(w, c)
-    root = np.sqrt(b**2 - 4 * d + 0j)
-    return max(abs(1 - c), float(np.maximum(abs(-b + root), abs(-b - root)).max() / 2))
+def _coefficients(algorithm: Algorithm[Any], w: Eigenvalues, c: float) -> Eigenvalues:
+    """One row per eigenvalue, divided by the leading coefficient."""
+    given = algorithm.polynomial(w, c)
+    if given is None:
+        raise ValueError(f"{type(algorithm).__name__} declares no polynomial; window() measures its limit")
+    rows = np.stack([np.broadcast_to(np.asarray(a, dtype=np.complex128), w.shape) for a in given], axis=1)
+    scaled: Eigenvalues = rows / rows[:, :1]
+    return scaled
 
 
-def _first_crossing(polynomial: Polynomial, w: Eigenvalues) -> float:
-    """The smallest c > 0 at which a root leaves the unit circle; 0 where one is outside for every small c."""
-    w = w.astype(np.complex128)
-    grid = np.geomspace(1e-6, 4.0, 600)
-    outside = [i for i, c in enumerate(grid) if _radius(polynomial, w, float(c)) >= 1]
-    if not outside:
-        return math.inf
-    if outside[0] == 0:
+def _largest_root(p: Eigenvalues) -> float:
+    """The largest modulus of the roots of these polynomials: the eigenvalues of their companion matrices."""
+    k, order = len(p), p.shape[1] - 1
+    if k == 0 or order == 0:
         return 0.0
-    stable, unstable = float(grid[outside[0] - 1]), float(grid[outside[0]])
-    while unstable - stable > 1e-5 * unstable:
-        middle = (stable + unstable) / 2
-        if _radius(polynomial, w, middle) < 1:
-            stable = middle
-        else:
-            unstable = middle
-    return stable
+    companion = np.zeros((k, order, order), dtype=np.complex128)
+    companion[:, 0] = -p[:, 1:]
+    companion[:, range(1, order), range(order - 1)] = 1
+    return float(np.abs(np.linalg.eigvals(companion)).max())
+
+
+def _eigenvalues(W: Matrix) -> Eigenvalues:
+    """All of them; of a large symmetric W the whole interval between the smallest and the second largest."""
+    if not is_symmetric(W):
+        return np.linalg.eigvals(to_dense(W))
+    if W.shape[0] <= LARGEST:
+        return np.linalg.eigvalsh(to_dense(W))
+    near, far = laplacian_extremes(W)
+    return np.linspace(1 - far, 1 - near, 500)
+
+
+def _crossings(algorithm: Algorithm[Any], w: Eigenvalues) -> Window:
+    """The first range of c > 0 with all roots inside the unit circle; empty where there is none."""
+
+    def stable(c: float) -> bool:
+        return spectral_radius(algorithm, w, c) < 1
+
+    grid = np.geomspace(1e-6, 100.0, 700).tolist()
+    inside = [stable(c) for c in grid]
+    if True not in inside:
+        return Window(0.0, 0.0)
+    first = inside.index(True)
+    last = inside.index(False, first) if False in inside[first:] else None
+    return Window(
+        0.0 if first == 0 else _edge(stable, grid[first], grid[first - 1]),
+        math.inf if last is None else _edge(stable, grid[last - 1], grid[last]),
+    )
+
+
+def _edge(stable: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Where stability ends between two neighbours of the grid, by halving."""
+    while abs(outside - inside) > 1e-5 * outside:
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if stable(middle) else (inside, middle)
+    return inside
