@@ -4,7 +4,7 @@ BIN := .venv/bin
 # A constraint must never turn into a multi-gigabyte CUDA download on a laptop: constraints.txt pins what is installed.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test lint types unit faults clean
+.PHONY: demo test lint types unit docs faults clean
 
 demo: .venv/installed
 	$(BIN)/dsgt compare dsgt dpsgd d2 sgd
@@ -23,6 +23,10 @@ types: .venv/installed-test
 unit: .venv/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
+# The documentation site, into site/; a broken link or a name without its place in the reference is an error.
+docs: .venv/installed-test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # Kills, stops and starves real processes for some minutes; prints the table of docs/reliability.md.
 faults: .venv/installed-test
 	cd tests && ../$(BIN)/python -m faults.suite
@@ -38,4 +42,4 @@ faults: .venv/installed-test
 	touch $@
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
