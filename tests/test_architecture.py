@@ -156,13 +156,16 @@ def test_only_its_command_imports_what_reproduces_the_paper():
     assert {a for a, b in ARROWS if room(b) == "reproduce" and room(a) != "reproduce"} == {"commands.reproduce"}
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if f.parent.name == "algorithms"], ids=lambda f: f.stem)
+METHOD_FILES = [f for f in (ROOT / "algorithms").glob("[a-z]*.py") if f.stem != "named"]
+
+
+@pytest.mark.parametrize("file", METHOD_FILES, ids=lambda f: f.stem)
 def test_a_method_fits_on_a_screen(file: Path):
     assert len(file.read_text().splitlines()) <= 60
 
 
 def test_every_method_says_what_it_guarantees_and_who_published_it():
-    for file in (ROOT / "algorithms").glob("[a-z]*.py"):
+    for file in METHOD_FILES:
         doc = ast.get_docstring(ast.parse(file.read_text()))
         assert "Guarantee:" in doc, file.name
         assert "20" in doc, f"{file.name} cites no paper"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
@@ -123,6 +124,22 @@ def test_a_closure_is_called_and_its_loss_returned(alone):
         return loss
 
     assert opt.step(closure) > opt.step(closure)
+
+
+@dataclass(frozen=True)
+class Kept(dsgt.AtcDPSGD):
+    beta: float = 0.9
+
+
+def test_the_state_of_another_parameter_is_refused(alone):
+    def build(algorithm: dsgt.Algorithm) -> dsgt.Optimizer:
+        return dsgt.Optimizer(model().parameters(), algorithm, alone, lr=0.1)
+
+    saved = build(Kept()).state_dict()
+    build(Kept(0.9)).load_state_dict(saved)
+    with pytest.raises(ValueError, match=r"saved with algorithm = Kept\(beta=0\.9\), but here it is Kept\(beta=0\.1\)"):
+        build(Kept(0.1)).load_state_dict(saved)
+    assert build(dsgt.DSGT()).state_dict()["dsgt"]["algorithm"] == "DSGT"  # as states have it that were saved before
 
 
 @pytest.mark.parametrize("name", CASES)

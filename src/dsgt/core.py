@@ -234,9 +234,8 @@ class Algorithm(ABC, Generic[S]):
         """Called by a dataclass: every parameter must lie in its range."""
         for f in parameters(self):
             value, least, below = getattr(self, f.name), f.metadata.get("least"), f.metadata.get("below")
-            low, high = least is None or value >= least, below is None or value < below
-            if not (low and high):
-                asked = [f"at least {least:g}"] * (least is not None) + [f"below {below:g}"] * (below is not None)
+            if not ((least is None or value >= least) and (below is None or value < below)):
+                asked = [f"at least {least}"] * (least is not None) + [f"below {below}"] * (below is not None)
                 raise ValueError(f"{f.name} of {type(self).__name__} is {value}; expected {' and '.join(asked)}")
 
     @abstractmethod

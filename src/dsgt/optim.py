@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Network, tensors, with_tensors
 from dsgt.divergence import check_gradient
 from dsgt.networks import inplace
@@ -140,7 +141,7 @@ class Optimizer(torch.optim.Optimizer):
         """``state_dict`` as it was before the first step, and whatever became of the last one."""
         saved = super().state_dict()
         who = {"nodes": self.network.nodes, "node": self.network.node}
-        saved["dsgt"] = {"algorithm": type(self.algorithm).__name__, **who, "round": 0, "tensors": {}}
+        saved["dsgt"] = {"algorithm": _named(self.algorithm), **who, "round": 0, "tensors": {}}
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -149,7 +150,7 @@ class Optimizer(torch.optim.Optimizer):
         if saved is None:
             raise ValueError("this state_dict was not saved by a dsgt.Optimizer: it has no entry 'dsgt'")
         mine = {
-            "algorithm": type(self.algorithm).__name__,
+            "algorithm": _named(self.algorithm),
             "nodes": self.network.nodes,
             "node": self.network.node,
         }
@@ -225,6 +226,11 @@ class Optimizer(torch.optim.Optimizer):
         if decay := self.param_groups[0]["weight_decay"]:
             g = g + decay * x
         return g
+
+
+def _named(algorithm: Algorithm[Any]) -> str:
+    """Its class, and its parameters where it has some: another beta would go on along another path."""
+    return fingerprint.method(algorithm).removesuffix("()")
 
 
 class _Unchanged:

@@ -1,4 +1,4 @@
-"""``dsgt compare``: methods side by side, and ``dsgt methods``: which there are."""
+"""``dsgt compare``: methods side by side."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from dsgt.algorithms import ALGORITHMS
 from dsgt.commands import options
 from dsgt.commands.progress import Board
 from dsgt.commands.tables import costs_table, notes, results_table
@@ -93,14 +91,6 @@ def compare_command(
         if tensorboard:
             events.write(found, out / "tensorboard")
     console.print(f"The report is {page}; numbers and figures are beside it.", highlight=False, soft_wrap=True)
-
-
-def methods_command() -> None:
-    """List the methods: what they send, what they need of the weights, whether they are exact."""
-    table = Table("method", "sends", "exact on uneven data", "needs")
-    for name, method in ALGORITHMS.items():
-        table.add_row(name, str(method.sends), "yes" if method.exact else "no, O(lr)", str(method.needs))
-    console.print(table)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ def _default(key: str) -> str:
 Methods = Annotated[
     list[str] | None,
     typer.Argument(
-        help=f"Which methods: {', '.join(ALGORITHMS)}. {_default('methods')}",
+        help=f"Which methods: {', '.join(ALGORITHMS)}; with parameters as in NAME:KEY=VALUE. {_default('methods')}",
         autocompletion=starting(ALGORITHMS),
         show_default=False,
     ),

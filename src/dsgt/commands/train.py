@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, named
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
 from dsgt.commands import options
 from dsgt.commands.training import Watch, prepare, table, write
@@ -112,7 +112,7 @@ def train_command(
         here = launched(backend)
         flags = {key: value for key, value in given.items() if value is not None}
         job = _job((read_settings(config) if config else {}) | flags, method, lr, seed, here)
-        W, rule = job.settings.weights_for(method)
+        W, rule = job.settings.weights_for(job.method)
         network = here.connect(W, timeout=timeout)
     except (ValueError, OSError, ImportError) as error:
         _end(error, 2, said_by=here.rank == 0)
@@ -158,7 +158,8 @@ def _job(given: dict[str, Any], method: str, lr: float, seed: int, here: Launche
                 f"of them is a node: start {given['nodes']} of them, or leave --nodes out"
             )
         given = given | {"nodes": here.size}
-    return Job(Settings.of(given | {"methods": [method], "lrs": [lr]}), method, lr, seed)
+    settings = Settings.of(given | {"methods": [method], "lrs": [lr]})
+    return Job(settings, settings.methods[0], lr, seed)
 
 
 def _train(
@@ -175,7 +176,7 @@ def _train(
         with Watch(console, rounds, shown=first) as watch:
             try:
                 run(
-                    ALGORITHMS[job.method](),
+                    named.method(job.method),
                     problem,
                     network,
                     rounds=rounds,

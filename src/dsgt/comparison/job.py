@@ -17,7 +17,7 @@ import torch
 import dsgt
 from dsgt import metrics
 from dsgt._version import __version__
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms.named import method
 from dsgt.checkpoint import fingerprint
 from dsgt.comparison.settings import Settings
 from dsgt.divergence import DivergedError
@@ -68,7 +68,7 @@ class Job:
         W, _ = self.settings.weights_for(self.method)
         which = {"methods", "lrs", "seeds", "target", "data_dir", "weights", "graph"}
         return self.settings.model_dump(mode="json", exclude=which) | {
-            "method": self.method,
+            "method": fingerprint.method(method(self.method)),
             "lr": self.lr,
             "seed": self.seed,
             "W": fingerprint.weights([W]),
@@ -102,7 +102,7 @@ class Job:
         folder = None if checkpoints is None else checkpoints.folder / self.name
         try:
             run(
-                ALGORITHMS[self.method](),
+                method(self.method),
                 problem,
                 self.settings.network(self.method, problem),
                 rounds=rounds,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms.named import label, method
 from dsgt.core import Matrix
 from dsgt.data.names import named_data, named_partition
 from dsgt.data.sampling import WithReplacement
@@ -32,10 +32,13 @@ DataName = Literal["digits", "cifar10"]
 ModelName = Literal["logistic", "lenet"]
 
 
-def _method(name: str) -> str:
-    if name not in ALGORITHMS:
-        raise ValueError(nearest(name, ALGORITHMS, "method"))
-    return name
+def _method(text: str) -> str:
+    """What is given by default is left out, so that one method has one name."""
+    return label(method(text))
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def _rule(name: str) -> str:
@@ -53,7 +56,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    methods: tuple[Annotated[str, AfterValidator(_method)], ...] = Field(("dsgt", "dpsgd", "d2", "sgd"), min_length=1)
+    methods: Annotated[tuple[Annotated[str, AfterValidator(_method)], ...], AfterValidator(_once)] = Field(
+        ("dsgt", "dpsgd", "d2", "sgd"), min_length=1
+    )
+    """By name, or by name and parameters: decentlam:beta=0.5. One that is given twice runs once."""
     data: DataName = "digits"
     model: ModelName = "logistic"
     nodes: Count = 12
@@ -156,8 +162,8 @@ def _plainly(error: Any) -> str:
 
 
 @lru_cache(maxsize=64)
-def _weights_for(method: str, graph: str, nodes: int, weights: str) -> tuple[Matrix, str]:
-    needs, network = ALGORITHMS[method].needs, topologies.named_network(graph, nodes)
+def _weights_for(name: str, graph: str, nodes: int, weights: str) -> tuple[Matrix, str]:
+    needs, network = method(name).needs, topologies.named_network(graph, nodes)
     if needs.average:
         return topologies.averaging(nodes), "all"
     if network.W is not None and not complaints(needs, [network.W]):
@@ -168,4 +174,4 @@ def _weights_for(method: str, graph: str, nodes: int, weights: str) -> tuple[Mat
         W = topologies.WEIGHTS[rule](network.graph)
         if not (why := complaints(needs, [W])):
             return W, rule
-    raise ValueError(f"{method} {why[0]}")
+    raise ValueError(f"{name} {why[0]}")

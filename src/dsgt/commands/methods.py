@@ -1,0 +1,68 @@
+"""``dsgt methods``: which methods there are, and ``dsgt methods NAME``: what one of them does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms.named import label, method
+from dsgt.commands import options
+from dsgt.core import Algorithm, parameters
+
+console = Console()
+EPILOG = "Examples:\n\n- `dsgt methods dsgt` shows its equation, its guarantee and who published it"
+
+
+def methods_command(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which method; all of them in a table by default.", autocompletion=options.starting(ALGORITHMS)
+        ),
+    ] = None,
+) -> None:
+    """List the methods: what they send, what they need of the weights, whether they are exact; or describe one."""
+    if name is None:
+        console.print(_table())
+        return
+    try:
+        _describe(method(name))
+    except ValueError as error:
+        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+
+
+def _table() -> Table:
+    table = Table("method", "sends", "exact on uneven data", "needs")
+    for name, kind in ALGORITHMS.items():
+        table.add_row(name, str(kind.sends), _exact(kind), str(kind.needs))
+    return table
+
+
+def _describe(algorithm: Algorithm[Any]) -> None:
+    """Its own text, then what it declares."""
+    kind = type(algorithm)
+    names = f"[bold]{escape(label(algorithm))}[/], in Python [bold]dsgt.{escape(repr(algorithm))}[/]\n"
+    console.print(names, highlight=False, soft_wrap=True)
+    console.print(escape((sys.modules[kind.__module__].__doc__ or "").strip()), highlight=False, soft_wrap=True)
+    console.print(
+        f"\nSends {kind.sends} m-vector{'s' * (kind.sends != 1)} a round. Exact on uneven data: {_exact(kind)}. "
+        f"Needs of W: {algorithm.needs}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if known := parameters(kind):
+        hints = Table("parameter", "type", "default", "meaning", title="parameters", title_justify="left")
+        for f in known:
+            hints.add_row(f.name, str(f.type), str(f.default), str(f.metadata.get("meaning", "")))
+        console.print(hints)
+
+
+def _exact(kind: type[Algorithm[Any]]) -> str:
+    return "yes" if kind.exact else "no, O(lr)"
