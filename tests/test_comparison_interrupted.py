@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dsgt.cli import app
+from support.launch import HANGING, TESTS, environment
 
 ARGUMENTS = ["compare", "dsgt", "sgd", "--nodes", "4", "--graph", "ring", "--epochs", "2", "--evaluations", "4"]
 ARGUMENTS += ["--lr", "0.05", "--lr", "0.1", "--seeds", "3"]
@@ -27,27 +26,25 @@ def here(out: Path) -> bytes:
     return (out / "rows.jsonl").read_bytes()
 
 
-def start(out: Path, workers: int, limit: Callable[[], None] = lambda: None) -> subprocess.Popen[str]:
+def command(
+    out: Path, workers: int, *program: str, limit: Callable[[], None] = lambda: None
+) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, to its end."""
+
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's job in the background is started deaf to it
         limit()
 
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from dsgt.cli import app; app()",
-            *ARGUMENTS,
-            "--workers",
-            str(workers),
-            "--out",
-            str(out),
-        ],
+    return subprocess.run(
+        [sys.executable, *program, *ARGUMENTS, "--workers", str(workers), "--out", str(out)],
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
         preexec_fn=prepare,
+        timeout=HANGING,
+        check=False,
     )
 
 
@@ -58,15 +55,8 @@ def finished(out: Path) -> int:
 
 def stop_after(runs: int, out: Path, workers: int, sent: signal.Signals) -> tuple[int, str]:
     """Its exit code and what it said."""
-    process = start(out, workers)
-    deadline = time.monotonic() + 120
-    while finished(out) < runs:
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, "the comparison makes no progress"
-        time.sleep(0.005)
-    os.killpg(process.pid, sent)  # as a terminal does: the workers too
-    output = process.communicate(timeout=60)[0]
-    return process.returncode, " ".join(output.split())
+    done = command(out, workers, str(TESTS / "workers" / "stopped_command.py"), str(runs), str(int(sent)))
+    return done.returncode, " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +69,11 @@ def test_interrupted_and_killed_it_ends_with_the_same_bytes(undisturbed: bytes, 
     assert code == 130, output
     assert "give the command again to go on" in output
     assert "Traceback" not in output
-    code, output = stop_after(finished(tmp_path) + 2, tmp_path, 1, signal.SIGKILL)
+    before = finished(tmp_path)
+    assert before >= 1
+    code, output = stop_after(2, tmp_path, 1, signal.SIGKILL)
     assert code == -signal.SIGKILL, output
-    assert 3 <= finished(tmp_path) < 12
+    assert finished(tmp_path) == before + 2
     assert here(tmp_path) == undisturbed
 
 
@@ -89,11 +81,10 @@ def test_without_space_it_stops_in_plain_words_and_loses_nothing_finished(undist
     def small_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
 
-    process = start(tmp_path, 1, small_disk)
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode == 2, output
-    assert "File too large" in output
-    assert "Traceback" not in output
+    done = command(tmp_path, 1, "-c", "from dsgt.cli import app; app()", limit=small_disk)
+    assert done.returncode == 2, done.stdout
+    assert "File too large" in done.stdout
+    assert "Traceback" not in done.stdout
     assert 1 <= finished(tmp_path) < 12
     with pytest.warns(UserWarning, match="is not whole"):  # the line that did not fit
         assert here(tmp_path) == undisturbed

@@ -22,7 +22,7 @@ from dsgt.checkpoint.part import DifferentError
 from dsgt.comparison.settings import Settings, read_settings
 from dsgt.data.cifar10 import PIXELS, read_batch
 
-MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 BATCH = pickle.dumps({b"data": np.arange(2 * PIXELS).astype(np.uint8).reshape(2, PIXELS), b"labels": [3, 9]}, 2)
 TOML = Settings.of({"methods": ["dsgt", "sgd"]}).toml().encode()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dsgt.topologies import metropolis, read_network, write_network
 from dsgt.topologies.files import READERS
 
-SOME = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SOME = settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 HUGE = 10**12
 
 

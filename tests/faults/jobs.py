@@ -16,11 +16,10 @@ from pathlib import Path
 
 import torch
 
-from support.launch import LAUNCHERS, TESTS, environment
+from support.launch import HANGING, LAUNCHERS, TESTS, environment
 from workers.fault_worker import ROUNDS, TIMEOUT
 
 WORKER = str(TESTS / "workers" / "fault_worker.py")
-PATIENCE = 180.0
 TORCHRUN = ("--max-restarts=5", "--monitor-interval=0.1", "--shutdown-timeout=5")
 
 
@@ -71,7 +70,7 @@ def sweep(folder: Path) -> None:
 
 def finish(job: subprocess.Popen[bytes]) -> int:
     try:
-        return job.wait(PATIENCE)
+        return job.wait(HANGING)
     except subprocess.TimeoutExpired:
         os.killpg(job.pid, signal.SIGKILL)
         return job.wait()
@@ -85,7 +84,7 @@ def rounds_seen(folder: Path, node: int) -> list[tuple[bool, int]]:
 
 
 def wait_for_round(folder: Path, k: int, job: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + HANGING
     while time.monotonic() < deadline and job.poll() is None:
         seen = rounds_seen(folder, 0)
         if seen and seen[-1][1] >= k:
@@ -126,10 +125,16 @@ def moment(folder: Path, rng: random.Random, job: subprocess.Popen[bytes]) -> No
     time.sleep(rng.random() * 0.1)
 
 
+def disturbed(folder: Path) -> None:
+    """Tell the job that it has been disturbed, and may end."""
+    (folder / "notes" / "disturbed").touch()
+
+
 def disturb(kind: str, n: int, folder: Path, rng: random.Random, number: int, whom: str) -> int:
     """Send a signal to a random worker, or to the launcher, at a random moment; the exit code."""
     job = start(kind, n, folder)
     moment(folder, rng, job)
     pid = int((folder / "notes" / f"pid-{rng.randrange(n if kind != 'all' else 1)}").read_text())
     os.kill(pid if whom == "worker" else job.pid, number)
+    disturbed(folder)
     return finish(job)

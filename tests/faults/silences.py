@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from faults.hosts import CABLE, Hosts, two_hosts
-from faults.jobs import PATIENCE, TORCHRUN, Outcome, finish, moment, outcome, process, start, worker
+from faults.jobs import TORCHRUN, Outcome, disturbed, finish, moment, outcome, process, start, worker
 from support.cases import graph
-from support.launch import free_port
+from support.launch import HANGING, free_port
 
 SHORT = 8.0
 """Seconds that a node waits for a neighbour here."""
@@ -67,6 +67,7 @@ def cut_alone(n: int, folder: Path, rng: random.Random) -> Outcome:
         moment(folder, rng, jobs[0])
         since = time.time()
         hosts.cut()
+        disturbed(folder)
         codes = [_finish(job) for job in jobs]
         assert codes == [1, 1], codes
         said = _said(folder, since)
@@ -93,6 +94,7 @@ def cut(n: int, folder: Path, rng: random.Random) -> Outcome:
         moment(folder, rng, jobs[0])
         since = time.time()
         hosts.cut()
+        disturbed(folder)
         codes = [_finish(job) for job in jobs]
         assert codes == [1, 1], codes
         said = _said(folder, since)
@@ -108,6 +110,7 @@ def _stop(n: int, folder: Path, rng: random.Random, job: subprocess.Popen[bytes]
     moment(folder, rng, job)
     victim = rng.randrange(n)
     os.kill(int((folder / "notes" / f"pid-{victim}").read_text()), signal.SIGSTOP)
+    disturbed(folder)
     return victim, time.time()
 
 
@@ -158,4 +161,4 @@ def _end(job: subprocess.Popen[bytes]) -> None:
 
 
 def _finish(job: subprocess.Popen[bytes]) -> int:
-    return job.wait(PATIENCE)
+    return job.wait(HANGING)

@@ -68,7 +68,7 @@ def full_disk(n: int, folder: Path, rng: random.Random) -> Outcome:
     place.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(place)], check=True, capture_output=True)
     try:
-        code = finish(start("all", n, folder))
+        code = finish(start("all", n, folder, pause=0))
         warned = "No space left on device" in (folder / "output").read_text()
         found = outcome("all", n, folder, code)
     finally:

@@ -12,8 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from dsgt import checkpoint
-from faults.jobs import PATIENCE, TORCHRUN, Outcome, finish, process
-from support.launch import LAUNCHERS, TESTS
+from faults.jobs import TORCHRUN, Outcome, finish, process
+from support.launch import HANGING, LAUNCHERS, TESTS
 
 ROUNDS, EVERY = 390, 20
 """At least so many; batches are rounded."""
@@ -43,7 +43,7 @@ def _start(kind: str, n: int, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _wait_for(folder: Path, k: int, job: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + HANGING
     while time.monotonic() < deadline and job.poll() is None:
         names = [path.name for path in (folder / "checkpoints").glob("*.safetensors")]
         if names and int(max(names).split("-")[1]) >= k:

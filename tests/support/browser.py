@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.launch import HANGING
+
 BROWSER = os.environ.get("DSGT_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
 """Which browser: the environment variable, or the one on the path, or None."""
 
@@ -24,7 +26,6 @@ os.dup2(int(sys.argv[1]), 3)
 os.dup2(int(sys.argv[2]), 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-PATIENCE = 30.0
 
 
 class Browser:
@@ -58,7 +59,7 @@ class Browser:
         os.close(self._out)
         os.close(self._in)
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(HANGING)
         self.home.cleanup()
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
@@ -77,7 +78,7 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], PATIENCE)
+            ready, _, _ = select.select([self._in], [], [], HANGING)
             piece = os.read(self._in, 1 << 20) if ready else b""
             assert piece, f"the browser {'has gone' if ready else 'does not answer'}"
             self._buffer += piece
@@ -108,7 +109,7 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + HANGING
         while not self.run(condition):
             assert time.monotonic() < end, f"still not so: {condition}; complaints: {self.complaints()}"
             time.sleep(0.02)

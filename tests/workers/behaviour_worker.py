@@ -21,12 +21,15 @@ from torch import nn
 import dsgt
 from dsgt.networks import Cycle
 from dsgt.topologies.weights import averaging, metropolis
+from support.launch import HANGING
 
 KIND = sys.argv[1]
-TIMEOUT = 5.0
+TIMEOUT = 20.0
+"""Seconds until a silent neighbour is named: short, because a test waits for it, and long enough for a healthy
+neighbour on a busy machine, whom nobody may name."""
 
 
-def connect(W: np.ndarray, timeout: float = 60.0):
+def connect(W: np.ndarray, timeout: float = HANGING):
     kind = dsgt.networks.TorchPeers if KIND == "torch" else dsgt.networks.MPIPeers
     return kind(W, timeout=timeout)
 
@@ -144,7 +147,7 @@ def reopens() -> None:
             assert torch.allclose(net.start(v).wait(), expected[me].expand(3))
     for thread in threading.enumerate():
         if thread.name == "dsgt-background":
-            thread.join(timeout=5)
+            thread.join(timeout=HANGING)
             assert not thread.is_alive()
 
 

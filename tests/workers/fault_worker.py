@@ -2,7 +2,8 @@
 
 usage: fault_worker.py torch|mpi|all|training FOLDER [PAUSE [TIMEOUT]]: leaves progress, errors and result in
 FOLDER/notes, its checkpoints in FOLDER/checkpoints, takes PAUSE seconds a round, so that there is time to disturb it,
-and waits TIMEOUT seconds for a neighbour.
+and waits TIMEOUT seconds for a neighbour. With a PAUSE it does not end before FOLDER/notes/disturbed is there, so that
+it cannot outrun a disturber who is slow on a busy machine.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class Note:
             log.write(f"{'' if self.begun else 'begin '}{k}\n")
         self.begun = True
         time.sleep(self.pause)
+        while self.pause and k == ROUNDS - 2 and not (self.folder / "disturbed").exists():
+            time.sleep(0.01)
 
     def result(self, found: dict[str, torch.Tensor]) -> None:
         torch.save(found, self.folder / f"result-{self.node}.pt")

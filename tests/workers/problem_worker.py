@@ -17,6 +17,7 @@ from dsgt.data import Bernoulli, WithoutReplacement, WithReplacement, digits, pa
 from dsgt.networks import TorchPeers
 from dsgt.problems import Logistic, Model, Problem, lenet
 from dsgt.topologies.weights import metropolis
+from support.launch import HANGING
 
 ROUNDS, SEED, LR = 15, 4, 0.1
 
@@ -51,11 +52,11 @@ def table(problem: Problem, network: Network) -> list[dict[str, float]]:
 if __name__ == "__main__":
     n, folder = int(sys.argv[1]), Path(sys.argv[2])
     found = {}
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))  # once for all the networks below
+    dist.init_process_group("gloo", timeout=timedelta(seconds=HANGING))  # once for all the networks below
     for name, problem in problems(n).items():
-        with TorchPeers(weights(n), timeout=60) as network:
+        with TorchPeers(weights(n), timeout=HANGING) as network:
             found[name, "path"] = path(problem, network)
-        with TorchPeers(weights(n), timeout=60) as network:
+        with TorchPeers(weights(n), timeout=HANGING) as network:
             found[name, "table"] = table(problem, network)
     torch.save(found, folder / f"node{dist.get_rank()}.pt")
     dist.destroy_process_group()
