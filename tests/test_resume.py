@@ -34,7 +34,7 @@ def test_a_resumed_run_equals_the_undisturbed_one(tmp_path: Path, name: str):
 
 @pytest.mark.parametrize(("kind", "n"), [("torch", 2), ("mpi", 2)])
 def test_real_nodes_resume_every_method_and_the_optimizer_exactly(tmp_path: Path, kind: str, n: int):
-    finished = launch(kind, n, str(TESTS / "support" / "interrupted.py"), kind, str(tmp_path))
+    finished = launch(kind, n, str(TESTS / "workers" / "resume_worker.py"), kind, str(tmp_path))
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 

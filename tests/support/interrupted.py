@@ -1,12 +1,8 @@
-"""Runs that are interrupted and resumed, for tests/test_resume.py; under torchrun or mpiexec one node of them.
-
-usage: interrupted.py torch|mpi FOLDER: every method, undisturbed and interrupted, must end with the same bits.
-"""
+"""Runs that are interrupted and resumed, in the simulator (test_resume.py) and by real nodes (resume_worker.py)."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,7 @@ from torch import nn
 import dsgt
 from dsgt import data, metrics, problems
 from dsgt.core import Network, tensors
-from support.cases import CASES, F64, Case, graph
+from support.cases import F64, Case
 
 ROUNDS, EVERY, LR = 23, 5, 0.02
 MEASURED = {name: metric for name, metric in metrics.DEFAULT.items() if name != "seconds"}
@@ -83,52 +79,3 @@ def trained(net: Network, folder: Path | None, steps: int) -> nn.Module:
         if training and opt.round % 4 == 0:
             training.save()
     return model
-
-
-def main(kind: str, folder: Path) -> None:
-    if kind == "torch":
-        import torch.distributed as dist
-
-        dist.init_process_group("gloo")
-        n, peers = dist.get_world_size(), dsgt.networks.TorchPeers
-    else:
-        from mpi4py import MPI
-
-        n, peers = MPI.COMM_WORLD.Get_size(), dsgt.networks.MPIPeers
-    for name, case in CASES.items():
-        W = case.weights(graph(n))
-        with peers(W, timeout=60) as network:
-            expected = go(case, network, n)
-        # an error in a with block ends an MPI job, so the networks of the interrupted run are left open
-        networks: list[Network] = []
-
-        def connect(W: object = W, networks: list[Network] = networks) -> Network:
-            networks.append(Open(peers(W, timeout=60)))
-            return networks[-1]
-
-        assert equal(interrupted(case, connect, n, folder / name), expected), name
-        for network in networks:
-            network.close()
-    with peers(CASES["dsgt"].weights(graph(n)), timeout=60) as network:
-        expected = trained(network, None, 11)
-        for steps in (6, 9, 11):
-            found = trained(network, folder / "optimizer", steps)
-        for key, value in expected.state_dict().items():
-            assert torch.equal(value, found.state_dict()[key]), key
-    if kind == "torch":
-        dist.destroy_process_group()
-
-
-class Open(dsgt.networks.Cycle):
-    """A network that an error does not close."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__([network])
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(sys.argv[1], Path(sys.argv[2]))

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import dsgt
 from dsgt.core import Network
 from support.cases import CASES, F64, Case, graph, quadratic
+from support.launch import HANGING
 
 ROUNDS = 200
 LR = 0.02
@@ -26,7 +27,9 @@ BESIDE = {"dsgt", "dpsgd", "gnsd", "extra"}
 
 
 def network(kind: str, W: object) -> Network:
-    return dsgt.networks.TorchPeers(W, timeout=60) if kind == "torch" else dsgt.networks.MPIPeers(W, timeout=60)
+    return (
+        dsgt.networks.TorchPeers(W, timeout=HANGING) if kind == "torch" else dsgt.networks.MPIPeers(W, timeout=HANGING)
+    )
 
 
 def by_iterate(case: Case, net: Network, n: int) -> Tensor:
