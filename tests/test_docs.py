@@ -54,11 +54,8 @@ def own_names(module: ModuleType) -> list[str]:
     """What a module offers: ``__all__``, or what it defines without an underscore."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and (getattr(value, "__module__", None) == module.__name__ or name.isupper())
-    ]
+    own = {name: getattr(value, "__module__", "") for name, value in vars(module).items() if not name.startswith("_")}
+    return [name for name, home in own.items() if home == module.__name__ or (home == "" and name.isupper())]
 
 
 def public_names() -> dict[str, object]:
