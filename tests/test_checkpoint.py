@@ -180,6 +180,37 @@ def test_a_half_written_file_is_never_taken_for_a_checkpoint(tmp_path: Path, mon
     assert not left.exists()
 
 
+def test_a_checkpoint_that_is_written_again_is_the_old_one_until_the_new_one_is_whole(tmp_path: Path, monkeypatch):
+    """Whenever the power goes."""
+    path, sync, seen = tmp_path / "part", part_file.os.fsync, []
+
+    def looking(file: int) -> None:
+        seen.append(read(path).k)
+        sync(file)
+
+    write(path, Part(1, None, 1, {}, {}, some(1)))
+    monkeypatch.setattr(part_file.os, "fsync", looking)
+    write(path, Part(2, None, 1, {}, {}, some(2)))
+    assert seen[0] == 1  # the content is safe on the disk before it gets its name
+    assert read(path).k == 2
+
+
+def test_a_header_beyond_the_limit_is_not_parsed(tmp_path: Path):
+    """Though the file is whole, and as long as it says."""
+    path = tmp_path / "part"
+    write(path, Part(1, None, 1, {}, {}, some(1)))
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    for longer, taken in ((part_file.HEADER_LIMIT, True), (part_file.HEADER_LIMIT + 8, False)):
+        spaces = b" " * (longer - length)
+        path.write_bytes(longer.to_bytes(8, "little") + content[8 : 8 + length] + spaces + content[8 + length :])
+        if taken:
+            assert read(path).k == 1
+        else:
+            with pytest.raises(part_file.DamagedError, match=f"its header claims {longer} bytes"):
+                read(path)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

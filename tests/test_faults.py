@@ -166,14 +166,15 @@ def test_a_loss_beyond_its_limit_stops_a_run_with_its_round_and_the_worst_node()
     )
 
 
-def test_a_loss_that_is_no_number_stops_a_run_though_gradients_are_finite():
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_a_run_though_gradients_are(loss: float):
     class Blind(type(problem(N))):
         def loss(self, x: torch.Tensor) -> torch.Tensor:
-            return super().loss(x) * math.nan
+            return super().loss(x) * loss
 
     blind = problem(N)
     blind.__class__ = Blind
-    with pytest.raises(dsgt.DivergedError, match="the loss after round 0 is nan"):
+    with pytest.raises(dsgt.DivergedError, match=f"the loss after round 0 is {loss}"):
         dsgt.run(dsgt.DSGT(), blind, W, rounds=3, lr=0.01)
 
 

@@ -40,13 +40,15 @@ def test_the_same_seed_gives_the_same_shards_and_another_seed_others(way: str) -
 
 
 @given(N=st.integers(1, 200), nodes=st.integers(1, 200))
-def test_equal_shards_differ_by_at_most_one_sample(N: int, nodes: int) -> None:
+def test_equal_shards_differ_by_at_most_one_sample_and_the_first_are_the_larger(N: int, nodes: int) -> None:
     if nodes > N:
         with pytest.raises(ValueError, match=f"{N} samples cannot be shared among {nodes} nodes"):
             partition.equal(N, nodes)
     else:
-        sizes = partition.equal(N, nodes).sizes
-        assert int(sizes.max() - sizes.min()) <= 1
+        sizes = partition.equal(N, nodes).sizes.tolist()
+        assert sum(sizes) == N
+        assert max(sizes) - min(sizes) <= 1
+        assert sizes == sorted(sizes, reverse=True)
 
 
 @settings(deadline=None)

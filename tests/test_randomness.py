@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsgt.randomness import bits, integers, uniform
+from dsgt.randomness import absorb, bits, integers, uniform
 
 MANY = 40_000
 RARE = 1e-4  # a p-value below it would be seen once in ten thousand honest seeds; the seeds here are fixed
@@ -54,6 +54,33 @@ def test_a_seed_does_not_shift_the_nodes() -> None:
     nodes = torch.arange(1_000)
     tables = torch.cat([bits(seed, nodes, 0) for seed in range(100)])
     assert len(tables.unique()) == len(tables)  # of 10^5 numbers of 63 bits, two agree with probability 5e-10
+
+
+PUBLISHED = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
+"""The first outputs of SplitMix64 (Vigna's splitmix64.c) started at 0."""
+
+
+def test_seeds_are_scrambled_by_the_published_function() -> None:
+    assert [int(absorb(seed)[0]) for seed in range(4)] == PUBLISHED
+
+
+@given(
+    seed=st.integers(0, 2**63 - 1),
+    coordinates=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=4),
+)
+def test_a_number_is_the_published_function_applied_once_a_coordinate(seed: int, coordinates: list[int]) -> None:
+    golden = 0x9E3779B97F4A7C15
+
+    def finaliser(z: int) -> int:
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    z = finaliser((seed + 1) * golden % 2**64)
+    for c in coordinates:
+        z = finaliser((z + c + 1) * golden % 2**64)
+    assert int(bits(seed, *coordinates)) == z >> 1
+    assert float(uniform(seed, *coordinates)) == (z >> 12) / 2**52
 
 
 def test_the_order_of_coordinates_matters() -> None:

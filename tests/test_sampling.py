@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dsgt.data import Bernoulli, Full, Shards, WithoutReplacement, WithReplacement, partition
 from dsgt.data.batches import Batches
-from dsgt.data.sampling import Sampling
+from dsgt.data.sampling import DRAWN_AT_ONCE, Draws, Sampling
 
 SHARDS = partition.proportions(310, [1, 2, 4, 8, 16], seed=1)
 WAYS: list[Sampling] = [WithReplacement(eta=0.2), WithoutReplacement(eta=0.2), Bernoulli(0.2), Full()]
@@ -61,6 +61,39 @@ def test_another_seed_another_node_and_another_round_draw_otherwise(way: Samplin
     assert not torch.equal(a, b - 200)
     assert not torch.equal(a, drawn(equal, way, 1, 0)[0])
     assert not torch.equal(a, drawn(equal, way, 0, 1)[0])
+
+
+def test_different_ways_of_drawing_see_different_numbers() -> None:
+    """Made of the same numbers, each pair would agree in nearly all of 1000 places, and not in about half of them."""
+    many = Shards(torch.arange(1000), torch.tensor([1000]))
+    low = torch.arange(1000) < 500
+    one_by_one, coin = Batches(many, WithReplacement(batch=1), 0), Batches(many, Bernoulli(0.5), 0)
+    slots_of_round_0 = low[Batches(many, WithReplacement(eta=1), 0).rows(0)]
+    rounds_of_slot_0 = torch.cat([low[one_by_one.rows(k)] for k in range(1000)])
+    samples_in_round_0 = coin.rows(0)
+    rounds_of_sample_0 = torch.stack([coin.rows(k)[0] for k in range(1000)])
+    in_first_half = torch.isin(torch.arange(1000), Batches(many, WithoutReplacement(eta=0.5), 0).rows(0))
+    pairs = [(slots_of_round_0, samples_in_round_0), (rounds_of_slot_0, in_first_half)]
+    for one, other in [*pairs, (rounds_of_sample_0, in_first_half)]:
+        agree = int((one == other).sum())
+        assert abs(agree - 500) < 80, agree  # five standard deviations of a fair coin thrown 1000 times
+
+
+def test_without_replacement_many_whole_epochs_are_shuffled_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round by itself would shuffle whole shards for a few samples; an epoch in two goes would be shuffled twice."""
+    goes: list[tuple[int, int]] = []
+    draw = WithoutReplacement.draw
+
+    def noted(self: WithoutReplacement, d: Draws, k: int, rounds: int) -> torch.Tensor:
+        goes.append((k, rounds))
+        return draw(self, d, k, rounds)
+
+    monkeypatch.setattr(WithoutReplacement, "draw", noted)
+    stream = Batches(partition.equal(100, 4), WithoutReplacement(batch=20), 0)  # epochs of five rounds
+    for k in range(1000):
+        stream.rows(k)
+    assert len(goes) * DRAWN_AT_ONCE < 2 * (1000 * 20 + DRAWN_AT_ONCE)
+    assert all(k % 5 == 0 and rounds % 5 == 0 for k, rounds in goes)
 
 
 @settings(deadline=None, max_examples=40)
@@ -119,6 +152,7 @@ def test_sums_of_drawn_gradients_are_unbiased_with_the_variance_of_E6(way: Sampl
 def test_batches_are_proportional_to_the_shards() -> None:
     sizes = torch.tensor([10, 20, 40, 80])
     assert WithReplacement(eta=0.1).batch_sizes(sizes).tolist() == [1, 2, 4, 8]
+    assert WithReplacement(eta=0.1).batch_sizes(torch.tensor([2, 14, 16, 29])).tolist() == [1, 1, 2, 3]  # rounded
     assert WithReplacement(batch=30).batch_sizes(sizes).tolist() == [2, 4, 8, 16]
     assert Full().batch_sizes(sizes).tolist() == [10, 20, 40, 80]
     assert Bernoulli(0.25).batch_sizes(sizes).tolist() == [2.5, 5, 10, 20]
