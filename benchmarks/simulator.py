@@ -16,10 +16,10 @@ import torch
 from timing import in_turn
 
 import dsgt
+from dsgt.buffers import Buffers
 from dsgt.data import Samples, WithReplacement, partition
+from dsgt.engine.in_place import InPlace
 from dsgt.networks import Dense
-from dsgt.networks.buffers import Buffers
-from dsgt.networks.inplace import InPlace
 from dsgt.problems import Logistic
 from dsgt.threads import threads
 from dsgt.topologies import metropolis, ring

@@ -16,9 +16,8 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 import dsgt
+from dsgt.buffers import Buffers
 from dsgt.networks import Dense, TorchPeers
-from dsgt.networks.buffers import Buffers
-from dsgt.networks.reusing import Reusing
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, F64
 
@@ -278,7 +277,7 @@ def test_a_large_model_is_trained_as_a_small_one(alone, monkeypatch: pytest.Monk
         return states
 
     small = train()
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     large = train()
     for a, b in zip(small, large, strict=True):
         for field, value in a.items():
@@ -289,7 +288,7 @@ def test_a_large_model_is_trained_as_a_small_one(alone, monkeypatch: pytest.Monk
 def test_after_a_step_that_fails_the_model_is_whole_and_nothing_half_written_is_saved(
     alone, monkeypatch: pytest.MonkeyPatch, name: str
 ):
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     net = model()
     opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
 
@@ -312,7 +311,7 @@ def test_after_a_step_that_fails_the_model_is_whole_and_nothing_half_written_is_
 
 def test_where_the_second_message_fails_the_model_is_that_after_the_step(alone, monkeypatch: pytest.MonkeyPatch):
     """DSGT's x has arrived when y cannot be sent."""
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     net, twin = model(), model()
     opt, whole = (dsgt.Optimizer(n.parameters(), dsgt.DSGT(), alone, lr=0.1) for n in (net, twin))
     for batch in batches(2):
@@ -355,7 +354,7 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
     alone, monkeypatch: pytest.MonkeyPatch, name: str, looked_at: bool
 ):
     """W y - s, in the background as soon as W y has arrived: the same bits, saved and loaded in between or not."""
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     monkeypatch.setattr("dsgt.networks.peers.BESIDE", 1)
     used: list[bool] = []
 
@@ -364,10 +363,10 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
         opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
         with monkeypatch.context() as patched:
             if not ahead:
-                patched.setattr("dsgt.networks.inplace._can_begin", lambda ahead, state: False)
+                patched.setattr("dsgt.engine.in_place._can_begin", lambda ahead, state: False)
             for k, batch in enumerate(batches(12)):
                 step(net, opt, batch)
-                used.append(bool(opt._in_place._begun))
+                used.append(bool(opt._update._in_place._begun))
                 if looked_at and k % 3 == 0:
                     opt.load_state_dict(copy.deepcopy(opt.state_dict()))
                 if k == 7:
@@ -380,16 +379,13 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
     assert sum(used) == 12
 
 
-@pytest.mark.parametrize("W", [[[1.0]], [[0.6, 0.4], [0.4, 0.6]]])
-def test_mixing_into_a_given_place(W: list[list[float]]):
-    """Real nodes write there themselves; every other network copies."""
-    rows = torch.randn(len(W), 5, dtype=F64)
-    with TorchPeers(W) if len(W) == 1 else Dense(W) as network:
-        v = rows[0] if network.node == 0 else rows
-        out = torch.zeros_like(v)
-        found = network.at(0).into(v, out)
+def test_real_nodes_mix_into_a_given_place():
+    v = torch.randn(5, dtype=F64)
+    out = torch.zeros_like(v)
+    with TorchPeers([[1.0]]) as network:
+        found = network.into(v, out)
         assert found.data_ptr() == out.data_ptr()
-        assert torch.equal(out, network.at(0)(v))
+        assert torch.equal(out, network(v))
 
 
 def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
@@ -411,20 +407,8 @@ def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
     assert opt.round == 2
 
 
-def test_the_operators_of_other_methods_write_into_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
-    buffers, x, y, one = Buffers(), torch.randn(10), torch.randn(10), torch.tensor([3.0])
-    with Reusing(buffers.scratch):
-        first = x + y
-        place = first.data_ptr()
-        del first
-        second = x / one
-    assert second.data_ptr() == place
-    assert torch.equal(second, x / one)
-
-
 def test_memory_of_a_size_that_is_not_asked_for_any_more_is_given_back(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     buffers, small, large = Buffers(), torch.zeros(10), torch.zeros(11)
     for _ in range(3):
         buffers.scratch(small)
@@ -436,17 +420,17 @@ def test_memory_of_a_size_that_is_not_asked_for_any_more_is_given_back(monkeypat
 
 
 def test_memory_is_used_again_once_nobody_holds_a_part_of_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dsgt.networks.buffers.LARGE", 1)
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     buffers, x = Buffers(), torch.randn(10)
     first = buffers.scratch(x)
     kept = buffers.scratch(x).copy_(x)[3:5]  # a view keeps all of its memory
     place = first.data_ptr()
-    assert buffers.lent(first)
+    assert buffers.may_overwrite(first)
     alias = first.detach()
-    assert not buffers.lent(first)
+    assert not buffers.may_overwrite(first)
     del first, alias
     second = buffers.scratch(x)
     assert second.data_ptr() == place
     assert buffers.scratch(x).data_ptr() not in (place, kept.data_ptr() - 3 * x.element_size())
     assert torch.equal(kept, x[3:5])
-    assert not buffers.lent(x)
+    assert not buffers.may_overwrite(x)

@@ -70,10 +70,6 @@ class Mix(ABC):
     def flow(self, v: Tensor) -> Tensor:
         return self.start_flow(v).wait()
 
-    def into(self, v: Tensor, out: Tensor) -> Tensor:
-        """``self(v)`` in the memory of ``out``, which keeps what it holds until everything has arrived."""
-        return out.copy_(self(v))
-
     def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
         """Mix several tensors in one message, so that they arrive at one moment and over one network."""
         mixed = self(torch.cat(vs, dim=-1))
@@ -124,12 +120,9 @@ class Network(ABC):
             return self.traffic.bytes
         return round(float(self.mean(torch.tensor([self.traffic.bytes], dtype=torch.float64))) * self.nodes)
 
-    def scratch(self, v: Tensor) -> Tensor:
-        """Uninitialised memory for a tensor like v: fresh, or where the network knows of some, used before."""
-        return torch.empty_like(v)
-
-    def lent(self, v: Tensor) -> bool:
-        """Whether v is scratch memory of this network that no other tensor shares."""
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether its mixings take NumPy arrays as well as tensors. A small simulation is then computed by NumPy."""
         return False
 
     def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know

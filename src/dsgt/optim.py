@@ -5,18 +5,15 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dsgt import engine
 from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Network, tensors, with_tensors
 from dsgt.divergence import check_gradient
-from dsgt.networks import inplace
-from dsgt.networks.buffers import is_large
-from dsgt.networks.reusing import Reusing
 from dsgt.run import as_schedule
 from dsgt.topologies.needs import check
 
@@ -61,8 +58,7 @@ class Optimizer(torch.optim.Optimizer):
         self._state: Any = None
         self._unfinished = False
         self._kept_gradient: _Unchanged | None = None
-        self._reusing: AbstractContextManager[Any] = Reusing(network.scratch) if is_large(self._flat) else nullcontext()
-        self._in_place = inplace.InPlace(algorithm, network, x_stays=True)
+        self._update = engine.Updates(algorithm, network, keep_x=True)
         self._fresh: set[int] = set()
         for p in trained:
             p.register_hook(_announcer(self, p))
@@ -70,7 +66,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """A new flat gradient of zeros: the one before may live on in the method's state."""
-        self._grad, self._consumed = self.network.scratch(self._flat).zero_(), False
+        self._grad, self._consumed = self._update.scratch(self._flat).zero_(), False
         for p, view in self._gradients():
             p.grad = view
         self._fresh.clear()
@@ -94,11 +90,7 @@ class Optimizer(torch.optim.Optimizer):
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory, which may be overwritten
         state, self._unfinished, self._kept_gradient = self._state._replace(x=x), True, None
-        if inplace.pay(self.algorithm, state, g):
-            self._state = self._in_place.update(state, g, mix, lr)
-        else:
-            with self._reusing:
-                self._state = self.algorithm.update(state, g, mix, lr)
+        self._state = self._update(state, g, mix, lr)
         self._unfinished = False
         self._kept_gradient = _Unchanged(self._grad) if _holds(self._state, self._grad) else None
         if self._state.x.data_ptr() != self._flat.data_ptr():

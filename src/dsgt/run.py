@@ -12,17 +12,14 @@ from typing import Any, Generic, TypeAlias
 import torch
 from torch import Tensor
 
+from dsgt import engine
 from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
 from dsgt.divergence import DivergedError, check_gradient
-from dsgt.memory import keep_freed_memory
-from dsgt.networks import arrays, inplace
-from dsgt.networks.buffers import Buffers
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
-from dsgt.rate import Rate
 from dsgt.threads import threads
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
@@ -116,39 +113,19 @@ def _iterate(
 ) -> Iterator[tuple[int, S]]:
     """(k, the state after k rounds), from ``begin`` on, wherever somebody looks at it."""
     k, state = begin
-    del begin  # with a million nodes the memory is wanted
-    if state[0].is_cpu:
-        keep_freed_memory()
-    if restart_every is None and arrays.pay(network, algorithm, state[0]):
-        yield from arrays.rounds(algorithm, _checked(grad, network), network, lr, (k, state), looked_at)
-    dtype = state[0].dtype
-    rate: Rate | None = None
-    rounds, ours = inplace.InPlace(algorithm, Buffers()), False  # whether the state may have memory from there
+    rounds = engine.rounds(algorithm, network, state)
+    del begin, state  # with a million nodes the memory is wanted
     while True:
         if looked_at(k):
-            yield k, inplace.shown(state) if ours else state
+            yield k, rounds.state
         if restart_every is not None and k > 0 and k % restart_every == 0:
-            state = restart_tracking(algorithm, state, network.at(k))
-        if (value := lr(k)) != rate or rate is None:
-            rate = Rate(value, dtype)
-        g = grad(state[0].detach() if ours else state[0], k)
-        check_gradient(g, state[0], network, k, value)
+            rounds = engine.rounds(algorithm, network, restart_tracking(algorithm, rounds.state, network.at(k)))
+        rate = lr(k)
+        g = grad(rounds.x, k)
+        check_gradient(g, rounds.x, network, k, rate)
         network.computed(k)
-        mix = network.at(k)
-        if type(mix) is Dense and inplace.pay(algorithm, state, g):
-            state, ours = rounds.update(state, g, mix, value), True
-        else:
-            state = algorithm.update(state, g, mix, rate)
+        rounds.step(g, network.at(k), rate)
         k += 1
-
-
-def _checked(grad: Oracle, network: Network) -> Callable[[Tensor, int, float], Tensor]:
-    def checked(x: Tensor, k: int, lr: float) -> Tensor:
-        g = grad(x, k)
-        check_gradient(g, x, network, k, lr)
-        return g
-
-    return checked
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Methods that are not, or must not say that they are, + - * / and mixings only."""
+"""Methods that are more than + - * / and mixings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clipped(Algorithm[State]):
 
 
 class Together(Clipped):
-    """Says that it is, and is not."""
+    """Arrays understand it, but it is no linear formula."""
 
     arithmetic = True
 

@@ -107,5 +107,5 @@ def main(kind: str, folder: Path) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if "beside" in sys.argv:
-        dsgt.networks.peers.BESIDE = dsgt.networks.buffers.LARGE = 1
+        dsgt.networks.peers.BESIDE = dsgt.buffers.LARGE_BYTES = 1
     main(sys.argv[1], Path(sys.argv[2]))

@@ -20,7 +20,7 @@ from torch import Tensor
 from dsgt import randomness
 from dsgt.core import Matrix, Mix, Network, Pending
 from dsgt.networks.cycle import Cycle
-from dsgt.networks.dense import Dense
+from dsgt.networks.dense import Dense, Sent, Simulated
 from dsgt.topologies.matrix import MatrixLike, is_averaging
 
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -80,6 +80,10 @@ class Clocked(Network):
     def matrices(self) -> Sequence[Matrix]:
         return self.network.matrices
 
+    @property
+    def takes_arrays(self) -> bool:
+        return self.network.takes_arrays
+
     def at(self, k: int) -> Mix:
         mix = self.network.at(k)
         if not isinstance(mix, Dense):
@@ -124,6 +128,10 @@ class Clocked(Network):
         np.maximum(self.heard, arrival, out=self.heard)
         return arrival
 
+    def wait_until(self, arrival: Seconds) -> None:
+        """Every node waits for its messages."""
+        np.maximum(self.clock, arrival, out=self.clock)
+
     def _arrival(self, edges: _Edges, size: int) -> Seconds:
         if edges.averaging:
             hops = 2 * (self.nodes - 1)
@@ -161,19 +169,36 @@ class _Edges:
 
 
 @dataclass(frozen=True)
-class _TimedMix(Mix):
+class _TimedMix(Simulated):
+    """A mixing that takes virtual time: sending occupies links, and waiting moves the clocks."""
+
     clocked: Clocked
     mix: Dense
     edges: _Edges
 
+    @property
+    def direct(self) -> bool:
+        return self.mix.direct
+
     def start(self, v: Tensor) -> Pending:
-        return _Flight(self.clocked, self.mix(v), self._send(v))
+        arrival = self._send(v)
+        return _Flight(self.clocked, self.mix(v), arrival)
 
     def start_flow(self, v: Tensor) -> Pending:
-        return _Flight(self.clocked, self.mix.flow(v), self._send(v))
+        arrival = self._send(v)
+        return _Flight(self.clocked, self.mix.flow(v), arrival)
+
+    def into(self, v: Tensor, out: Tensor | None, *, flow: bool) -> Tensor:
+        self.clocked.wait_until(self._send(v))
+        return self.mix.into(v, out, flow=flow)
+
+    def send(self, v: Tensor) -> Sent:
+        arrival = self._send(v)
+        self.mix.count(v)
+        return Sent(self.mix, v, arrive=lambda: self.clocked.wait_until(arrival))
 
     def _send(self, v: Tensor) -> Seconds:
-        return self.clocked.send(self.edges, v[0].numel() * v.element_size())
+        return self.clocked.send(self.edges, v.nbytes // len(v))
 
 
 @dataclass(frozen=True)
@@ -183,7 +208,7 @@ class _Flight(Pending):
     arrival: Seconds
 
     def wait(self) -> Tensor:
-        np.maximum(self.clocked.clock, self.arrival, out=self.clocked.clock)
+        self.clocked.wait_until(self.arrival)
         return self.value
 
     def peek(self) -> Tensor:

@@ -33,6 +33,10 @@ class Cycle(Network):
     def matrices(self) -> Sequence[Matrix]:
         return [W for member in self.members for W in member.matrices]
 
+    @property
+    def takes_arrays(self) -> bool:
+        return all(member.takes_arrays for member in self.members)
+
     def at(self, k: int) -> Mix:
         return self.members[k % len(self.members)].at(k)
 
@@ -41,12 +45,6 @@ class Cycle(Network):
 
     def mean(self, v: Tensor) -> Tensor:
         return self.members[0].mean(v)
-
-    def scratch(self, v: Tensor) -> Tensor:
-        return self.members[0].scratch(v)
-
-    def lent(self, v: Tensor) -> bool:
-        return self.members[0].lent(v)
 
     def close(self) -> None:
         for member in self.members:

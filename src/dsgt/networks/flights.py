@@ -84,7 +84,7 @@ class Flight(Pending):
             self._value = self._land() if self._landing is None else self._landing.result()
             self._landing = None
             self._peers.landed(self)
-        return self._value.detach()  # may be asked for again: see Buffers.lent
+        return self._value.detach()  # may be asked for again: see Buffers.may_overwrite
 
     @abstractmethod
     def _land(self) -> Tensor: ...
@@ -96,7 +96,7 @@ class AllReduce(Flight):
     def __init__(self, peers: Peers, v: Tensor, out: Tensor | None = None) -> None:
         super().__init__(peers)
         self._out = out
-        self._total = peers.scratch(v).copy_(v)
+        self._total = peers.buffers.scratch(v).copy_(v)
         self._request: Request | None = None
 
     def depart(self) -> None:
@@ -117,7 +117,7 @@ class Exchange(Flight):
         super().__init__(peers)
         self._v: Tensor | None = v.contiguous()
         self._flow, self._out = flow, out
-        self._buffers = {j: peers.scratch(self._v) for j in peers.hears}
+        self._buffers = {j: peers.buffers.scratch(self._v) for j in peers.hears}
         self._number = peers.next_number()
         self._receiving: dict[int, Request] = {}
         self._sending: dict[int, Request] = {}

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dsgt.buffers import Buffers
 from dsgt.core import Matrix, Mix, Network, Pending
 from dsgt.networks.background import Background
-from dsgt.networks.buffers import Buffers
 from dsgt.networks.flights import AllReduce, Exchange, Flight, Request
 from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
 
@@ -83,7 +83,8 @@ class Peers(Network, Mix):
         self.tells = [int(i) for i in np.flatnonzero(column) if i != node]
         """Who hears this node."""
         self._averaging = is_averaging(self.W) and self.nodes > 1
-        self._buffers = Buffers()
+        self.buffers = Buffers()
+        """Where messages are received."""
         self._background: Background | None = None
         self._flights: list[Flight] = []
         self._broken = self._agreed = False
@@ -111,6 +112,7 @@ class Peers(Network, Mix):
         return self._now(self._flow(v))
 
     def into(self, v: Tensor, out: Tensor) -> Tensor:
+        """``self(v)`` in the memory of ``out``, which keeps what it holds until everything has arrived."""
         return self._now(self._mixing(v, out))
 
     def _mixing(self, v: Tensor, out: Tensor | None = None) -> Flight:
@@ -149,12 +151,6 @@ class Peers(Network, Mix):
     def mean(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
         return self._sum(v.clone()).div_(self.nodes)
-
-    def scratch(self, v: Tensor) -> Tensor:
-        return self._buffers.scratch(v)
-
-    def lent(self, v: Tensor) -> bool:
-        return self._buffers.lent(v)
 
     def close(self) -> None:
         """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""

@@ -1,8 +1,9 @@
-"""W on a device: the product W v, by the fastest way there."""
+"""The product W v, by the fastest way for a kind of v: tensors of one precision on one device, or NumPy arrays."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -12,14 +13,16 @@ from torch import Tensor
 from dsgt.core import Matrix
 from dsgt.topologies.matrix import is_averaging, to_dense
 
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
 SPARSE_BELOW = 0.1
 """Share of nonzero weights below which a sparse product is the faster one (benchmarks/simulator.py)."""
 SPARSE_FROM = 128
 """For fewer nodes either product is cheap, and the dense one has the lower overhead."""
 
 
-class Weights:
-    """Of one precision and on one device; as a sparse matrix where that is faster."""
+class TensorProduct:
+    """W on a device; as a sparse matrix where that is faster."""
 
     def __init__(self, W: Matrix, dtype: torch.dtype, device: torch.device) -> None:
         self._matrix = None if is_averaging(W) else _matrix(W, dtype).to(device)
@@ -34,8 +37,8 @@ class Weights:
         return mean.clone() if out is None else out.copy_(mean)
 
     def add_times(self, v: Tensor, total: Tensor) -> bool:
-        """total += W v by the multiplication itself, which saves a pass over memory. False, and nothing done, where
-        BLAS then rounds in another way: whether somebody has looked at W v must not change a run."""
+        """total += W v by BLAS's own multiply-and-add, which saves a pass over memory. Returns False, and does nothing,
+        where BLAS would round differently: whether somebody has looked at W v must not change a run."""
         case = (v.shape, torch.get_num_threads())
         if case not in self._adds_exactly:
             self._adds_exactly[case] = self._try(v)
@@ -45,14 +48,28 @@ class Weights:
         return self._adds_exactly[case]
 
     def _try(self, like: Tensor) -> bool:
-        """BLAS decides by the shape, so both ways are tried once; with any numbers, but not with those of the run,
-        which may be zeros."""
+        """BLAS chooses its kernel by the shape, so both ways are tried once; with random numbers and not with those of
+        the run, which may be zeros."""
         if self._matrix is None:
             return False
         draw = torch.Generator(like.device).manual_seed(0)
         v, total = (torch.rand(like.shape, generator=draw, dtype=like.dtype, device=like.device) for _ in range(2))
         apart = torch.mm(self._matrix, v).add_(total)
         return torch.equal(total.addmm_(self._matrix, v), apart)
+
+
+class ArrayProduct:
+    """W for NumPy arrays, which the engine uses for small simulations."""
+
+    def __init__(self, W: Matrix, dtype: np.dtype[Any]) -> None:
+        self._matrix = None if is_averaging(W) else to_dense(W).astype(dtype)
+
+    def times(self, v: Array) -> Array:
+        if self._matrix is None:
+            mean: Array = v.mean(axis=0, keepdims=True)
+            return mean.repeat(len(v), axis=0)
+        product: Array = self._matrix @ v
+        return product
 
 
 def _matrix(W: Matrix, dtype: torch.dtype) -> Tensor:

@@ -15,11 +15,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dsgt
+from dsgt import buffers
+from dsgt.buffers import Buffers
 from dsgt.core import Algorithm, Mix, Network, Pending, tensors
-from dsgt.networks import Clocked, Cycle, Dense, buffers
-from dsgt.networks.buffers import Buffers
-from dsgt.networks.inplace import InPlace
-from dsgt.rate import Rate
+from dsgt.engine.in_place import InPlace
+from dsgt.engine.learning_rate import PreparedRate
+from dsgt.networks import Clocked, Cycle, Dense
 from dsgt.topologies import metropolis
 from support.cases import CASES, F64, graph, quadratic
 from support.interrupted import equal, go, interrupted
@@ -32,8 +33,8 @@ each = pytest.mark.parametrize("name", CASES)
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is."""
-    monkeypatch.setattr(buffers, "LARGE", 1)
-    monkeypatch.setattr("dsgt.networks.arrays.SMALL", 0)
+    monkeypatch.setattr(buffers, "LARGE_BYTES", 1)
+    monkeypatch.setattr("dsgt.engine.numpy_rounds.MOST_NUMBERS", 0)
 
 
 def states(algorithm: Algorithm[Any], network: Network | np.ndarray, dtype: torch.dtype = F64) -> Any:
@@ -240,7 +241,7 @@ def test_any_formula_is_computed_as_it_is_written(lines: Any, ends: Any, kind: s
     found: list[Any] = []
     for size in (1 << 18, 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(buffers, "LARGE", size)
+            patch.setattr(buffers, "LARGE_BYTES", size)
             memory = Buffers()
             rounds = InPlace(algorithm, memory)
             network = Dense(W) if kind == "dense" else Clocked(W, compute=1.0, latency=0.3)
@@ -278,7 +279,7 @@ def test_a_text_that_is_no_linear_formula(request: pytest.FixtureRequest, monkey
             return type(s)(mix(s.x - np.float64(0.5) * lr * g - g * np.float64(0.25)))
 
     methods = [Normalised(), Signs(), Numbers()]
-    monkeypatch.setattr("dsgt.networks.arrays.SMALL", 0)
+    monkeypatch.setattr("dsgt.engine.numpy_rounds.MOST_NUMBERS", 0)
     expected = [copied(states(method, metropolis(graph(N)))) for method in methods]
     request.getfixturevalue("large")
     for method, plain in zip(methods, expected, strict=True):
@@ -361,7 +362,7 @@ def test_rounds_in_inference_mode_and_then_outside(large: None) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 def test_a_rate_multiplies_as_the_number_does_to_the_last_bit(dtype: torch.dtype) -> None:
-    v, rate = torch.randn(1000, dtype=dtype, generator=torch.Generator().manual_seed(0)), Rate(0.1, dtype)
+    v, rate = torch.randn(1000, dtype=dtype, generator=torch.Generator().manual_seed(0)), PreparedRate(0.1, dtype)
     assert rate == 0.1
     assert rate * 3 == 0.1 * 3
     assert torch.equal(rate * v, 0.1 * v)

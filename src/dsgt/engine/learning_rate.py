@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 
-class Rate(float):
-    """A number. torch converts a Python number anew for every product, which for a small tensor takes longer than the
-    product itself; this one has been converted."""
+class PreparedRate(float):
+    """A float that is also kept as a tensor. torch converts a Python float anew for every product, which for a small
+    tensor takes longer than the product itself."""
 
     __slots__ = ("_scalar",)
     _scalar: Tensor

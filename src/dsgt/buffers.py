@@ -5,17 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LARGE = 1 << 19
-"""Bytes of a tensor from which on the allocator gives freed memory back to the kernel, and fresh memory is slow."""
-MOST = 16
+LARGE_BYTES = 1 << 19
+"""Size of a tensor from which on the allocator gives freed memory back to the kernel, and fresh memory is slow."""
+MOST_KEPT = 16
 """How many tensors are kept, at most: as many as were needed at one moment."""
-FORGOTTEN = 64
-"""After so many requests for others, or up to twice as many, a tensor that nobody holds is given up."""
+FREED_AFTER = 64
+"""An unused buffer is freed after 64 to 128 further requests."""
 
 
 def is_large(v: Tensor) -> bool:
     """Whether v's memory is worth keeping. A GPU's allocator keeps it by itself."""
-    return v.is_cpu and v.nbytes >= LARGE
+    return v.is_cpu and v.nbytes >= LARGE_BYTES
 
 
 class Buffers:
@@ -27,37 +27,33 @@ class Buffers:
         self._requests = 0
 
     def scratch(self, v: Tensor) -> Tensor:
-        """A tensor of v's shape, dtype and device, whatever its size."""
-        large = self.large(v)
-        return torch.empty_like(v, memory_format=torch.contiguous_format) if large is None else large
-
-    def large(self, v: Tensor) -> Tensor | None:
-        """A tensor of v's shape, dtype and device; None, let the allocator do it, where v is small or somebody asks for
-        derivatives."""
-        if v.nbytes < LARGE or (v.requires_grad and torch.is_grad_enabled()):
-            return None
+        """An uninitialised tensor of v's shape, dtype and device."""
+        if v.nbytes < LARGE_BYTES or (v.requires_grad and torch.is_grad_enabled()):
+            return torch.empty_like(v, memory_format=torch.contiguous_format)
         self._requests += 1
-        if self._requests % FORGOTTEN == 0:
-            self._forget()
+        if self._requests % FREED_AFTER == 0:
+            self._free()
         for at, buffer in self._kept.items():
             if _fits(buffer, v) and not _holders(buffer):
                 self._given[at] = self._requests
                 return buffer.detach()
         fresh = torch.empty_like(v, memory_format=torch.contiguous_format)
-        if len(self._kept) < MOST:
+        if len(self._kept) < MOST_KEPT:
             self._kept[fresh.data_ptr()], self._given[fresh.data_ptr()] = fresh.detach(), self._requests
         return fresh
 
-    def _forget(self) -> None:
-        """What nobody holds and nobody has asked for since the last time."""
+    def _free(self) -> None:
+        """Those that nobody holds and nobody has been given since the last time."""
         for at, last in list(self._given.items()):
-            if last <= self._requests - FORGOTTEN and not _holders(self._kept[at]):
+            if last <= self._requests - FREED_AFTER and not _holders(self._kept[at]):
                 del self._kept[at], self._given[at]
 
-    def lent(self, v: Tensor) -> bool:
-        """Whether v has memory from here that no other tensor, view or array shares, so that whoever has v may write
-        into it. A second reference to v itself is not seen: who hands v to somebody who may read it later must hand
-        out another tensor, ``v.detach()``."""
+    def may_overwrite(self, v: Tensor) -> bool:
+        """Whether v's memory came from here and no other tensor, view or array shares it, by its reference count.
+
+        The count does not see a second reference to the tensor object v itself. So whoever hands v to somebody who may
+        read it later must hand out another tensor object, ``v.detach()``.
+        """
         buffer = self._kept.get(v.data_ptr())
         return buffer is not None and _fits(buffer, v) and _holders(buffer) == 1
 

@@ -12,7 +12,8 @@ from torch import Tensor
 import dsgt
 from dsgt import data, problems
 from dsgt.core import Algorithm, Mix, tensors
-from dsgt.networks import Dense, arrays
+from dsgt.engine import numpy_rounds
+from dsgt.networks import Clocked, Cycle, Dense, stragglers
 from dsgt.topologies import averaging, metropolis
 from support.cases import CASES, F64, graph, quadratic
 from support.interrupted import problem
@@ -23,7 +24,7 @@ N = 6
 
 @pytest.fixture
 def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "SMALL", 0)
+    monkeypatch.setattr(numpy_rounds, "MOST_NUMBERS", 0)
 
 
 def go(algorithm: Algorithm[Any], network: Dense, **options: Any) -> dsgt.Result[Any]:
@@ -109,8 +110,8 @@ def test_a_schedule_is_asked_once_a_round() -> None:
 
 def test_products_that_blas_would_share_among_threads_are_torchs() -> None:
     with torch.no_grad():
-        assert arrays.pay(Dense(metropolis(graph(24))), dsgt.DSGT(), torch.zeros(24, 51))
-        assert not arrays.pay(Dense(metropolis(graph(100))), dsgt.DSGT(), torch.zeros(100, 120))
+        assert numpy_rounds.is_worthwhile(dsgt.DSGT(), Dense(metropolis(graph(24))), torch.zeros(24, 51))
+        assert not numpy_rounds.is_worthwhile(dsgt.DSGT(), Dense(metropolis(graph(100))), torch.zeros(100, 120))
 
 
 def test_a_method_that_does_not_say_it_is_arithmetic_is_given_tensors() -> None:
@@ -126,6 +127,51 @@ def test_a_subclass_with_an_update_of_its_own_must_say_it_again() -> None:
     assert go(Clamped(), Dense(metropolis(graph(N)))).x.isfinite().all()
 
 
-def test_a_method_that_mixes_together_cannot_be_arithmetic() -> None:
-    with pytest.raises(TypeError, match="do not declare it arithmetic"):
-        go(Together(), Dense(metropolis(graph(N))))
+def test_a_method_that_mixes_together_is_the_same_by_numpy(request: pytest.FixtureRequest) -> None:
+    found = go(Together(), Dense(metropolis(graph(N))))
+    request.getfixturevalue("by_torch")
+    assert (go(Together(), Dense(metropolis(graph(N)))).x - found.x).abs().max() < 1e-12  # products round differently
+
+
+def clocked(W: np.ndarray) -> Clocked:
+    return Clocked(W, compute=stragglers(N, mean=1.0, spread=0.5, seed=0), latency=0.3, bandwidth=1e3)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_clock_shows_the_same_times_by_numpy(name: str, request: pytest.FixtureRequest) -> None:
+    W = CASES[name].weights(graph(N))
+    small, usual = clocked(W), clocked(W)
+    seen: list[dict[str, float]] = []
+    options: dict[str, Any] = {"metrics": {"t": dsgt.metrics.virtual_seconds}, "watch": seen.append}
+    found = go(CASES[name].algorithm, small, **options)
+    by_numpy, seen[:] = list(seen), []
+    request.getfixturevalue("by_torch")
+    expected = go(CASES[name].algorithm, usual, **options)
+    assert by_numpy == seen
+    assert (found.x - expected.x).abs().max() < 1e-12  # products may round in another order
+    assert (small.clock == usual.clock).all()
+    assert (small.link_free == usual.link_free).all()
+
+
+def test_a_changing_network_is_the_same_by_numpy(request: pytest.FixtureRequest) -> None:
+    W = metropolis(graph(N))
+    members = [W, (np.eye(N) + W) / 2]
+    small, usual = Cycle(members), Clocked(Cycle(members), compute=1.0)
+    found = go(dsgt.DSGT(), small)
+    request.getfixturevalue("by_torch")
+    expected = go(dsgt.DSGT(), usual)
+    assert (found.x - expected.x).abs().max() < 1e-12  # products may round in another order
+    assert small.traffic == usual.traffic
+
+
+def test_the_methods_text_is_given_arrays_under_a_clock_and_on_a_changing_network_too() -> None:
+    W = metropolis(graph(N))
+
+    class Lossy(Dense):
+        """A subclass may mix by torch's own functions."""
+
+    with torch.no_grad():
+        for network in (clocked(W), Cycle([W, W]), Clocked(Cycle([W]))):
+            assert numpy_rounds.is_worthwhile(dsgt.DSGT(), network, torch.zeros(N, 5))
+        for network in (Lossy(W), Cycle([Dense(W), Lossy(W)]), Clocked(Lossy(W))):
+            assert not numpy_rounds.is_worthwhile(dsgt.DSGT(), network, torch.zeros(N, 5))

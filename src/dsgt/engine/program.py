@@ -1,36 +1,30 @@
-"""A round as instructions over numbered vectors, which writing.py makes of its formulas."""
+"""A round as a list of instructions over numbered vectors, which compiler.py makes from a trace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from dsgt.buffers import Buffers
 from dsgt.core import Mix, Pending
-from dsgt.networks.dense import Dense
-from dsgt.networks.formulas import Mixed
-
-
-class Memory(Protocol):
-    """Hands out uninitialised tensors, and knows them again: a network, or buffers of one's own."""
-
-    def scratch(self, v: Tensor) -> Tensor: ...
-
-    def lent(self, v: Tensor) -> bool: ...
+from dsgt.engine.trace import Mixed
+from dsgt.networks.dense import Simulated
+from dsgt.networks.peers import Peers
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """What of a sum is known before the gradient is: a message, as soon as it has arrived, and multiples of others."""
+class PartialSum:
+    """The part of a sum that can be computed before the gradient is known: a message, and multiples of other fields."""
 
     message: int
-    """The field of the state that it is."""
+    """Its field in the state."""
     others: tuple[tuple[float, int], ...]
-    """Fields too."""
+    """Factors, and fields of the state."""
 
     def add_up(self, arrived: Tensor, others: Sequence[Tensor], out: Tensor) -> Tensor:
         for (c, _), other in zip(self.others, others, strict=True):
@@ -46,16 +40,21 @@ class Vectors:
         given: Sequence[Tensor],
         before: tuple[Any, ...],
         mix: Mix,
-        memory: Memory,
-        prepared: Mapping[Ahead, Future[Tensor]],
+        memory: Buffers,
+        prepared: Mapping[PartialSum, Future[Tensor]],
     ) -> None:
         self.at: dict[int, Tensor] = dict(enumerate(given))
         self.before, self.mix, self.memory, self.prepared = before, mix, memory, prepared
         self.sent: dict[Mixed, Pending] = {}
 
     @property
-    def dense(self) -> Dense:
-        assert isinstance(self.mix, Dense)
+    def simulated(self) -> Simulated:
+        assert isinstance(self.mix, Simulated)
+        return self.mix
+
+    @property
+    def peers(self) -> Peers:
+        assert isinstance(self.mix, Peers)
         return self.mix
 
     def scratch(self) -> Tensor:
@@ -69,8 +68,8 @@ Step: TypeAlias = Callable[[Vectors], Any]
 class Program:
     steps: Sequence[Step]
     results: Sequence[Callable[[Vectors], Tensor | Pending]]
-    ahead: Sequence[Ahead]
-    """What the next round of this kind will need, if somebody has the time."""
+    ahead: Sequence[PartialSum]
+    """What the next round will need, for a background thread to add up during the next gradient."""
 
     def run(self, vectors: Vectors) -> list[Tensor | Pending]:
         """The fields of the state after the round."""

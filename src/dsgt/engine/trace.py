@@ -1,7 +1,7 @@
-"""What an ``arithmetic`` method writes in a round, as formulas: its text is read first and computed afterwards.
+"""What an ``arithmetic`` method computes in a round, traced before it is computed.
 
-``update`` is called with formulas in the place of tensors. When it has returned it is known what is needed where for
-the last time, and a round can be computed in fewer passes over memory (writing.py).
+``update`` is called once with formulas in the place of tensors, which record what is done to them. The trace shows
+where each vector is used for the last time, so that compiler.py can compute the round in fewer passes over memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dsgt.core import Algorithm, Mix, Pending, S
 
 
 class NotLinearError(Exception):
-    """The text does more than to add up multiples and mixings of vectors: it is to be given tensors."""
+    """``update`` does more than add up multiples and mixings of vectors, and must be called with tensors."""
 
 
 def _not_linear(*_: Any, **__: Any) -> Any:
@@ -84,18 +84,25 @@ class Product(Formula):
 
 
 @dataclass(eq=False)
+class Waited:
+    """The moment when the message in this field of the state before is waited for; a ``Product`` is computed later."""
+
+    field: int
+
+
+@dataclass(eq=False)
 class Sum(Formula):
     terms: tuple[tuple[float, Formula], ...]
 
 
-class Text(Mix):
-    """A round as its method writes it."""
+class Trace(Mix):
+    """A round as its method writes it: the Mix that records what is sent and waited for."""
 
     def __init__(self, algorithm: Algorithm[S], before: S, g: Given, lr: float) -> None:
         """before: the fields of the state; a Product for a product to be computed, None for another message."""
-        self.events: list[Mixed | Arrived] = []
+        self.events: list[Mixed | Arrived | Waited] = []
         """Mixings and waits, in order."""
-        given = [f if isinstance(f, Given) else _Message(self, i, f) for i, f in enumerate(before)]
+        given = [f if isinstance(f, Given) else _Message(self, i, product=f) for i, f in enumerate(before)]
         after = algorithm.update(type(before)(*given), g, self, lr)  # type: ignore[arg-type]
         self.fields = [_field(f) for f in after]
         """Those of the state afterwards: formulas, messages that were sent, and by number messages of ``before``."""
@@ -128,13 +135,20 @@ class Text(Mix):
 
 
 class _Message(Pending):
-    def __init__(self, text: Text, message: Mixed | int, arrived: Formula | None = None) -> None:
-        self._text, self.message, self._arrived = text, message, arrived
+    """A message of this round, or the one in a field of the state before, by its number."""
+
+    def __init__(self, trace: Trace, message: Mixed | int, product: Product | None = None) -> None:
+        self._trace, self.message, self._product = trace, message, product
+        self._arrived: Formula | None = None
 
     def wait(self) -> Any:
         if self._arrived is None:
-            self._arrived = arrived = Arrived(self.message)
-            self._text.events.append(arrived)
+            if self._product is not None:
+                self._trace.events.append(Waited(self._product.field))
+                self._arrived = self._product
+            else:
+                self._arrived = arrived = Arrived(self.message)
+                self._trace.events.append(arrived)
         return self._arrived
 
 
@@ -154,14 +168,14 @@ def _number(c: Any) -> float:
     raise NotLinearError
 
 
-def uses(text: Text) -> Counter[Formula]:
-    """How often each formula is used by others. To be a field of the new state, or a message on its way, is one more
-    use, which is never over: such a vector is not overwritten."""
-    fields = [f for f in text.fields if isinstance(f, Formula)]
-    sent = [event.v for event in text.events if isinstance(event, Mixed) and not event.at_once]
-    uses: Counter[Formula] = Counter([*fields, *sent, *(product.v for product in text.passed_on)])
+def uses(trace: Trace) -> Counter[Formula]:
+    """How often each formula is used by others. Being a field of the new state, or the content of a message in flight,
+    counts as one more use that never ends: such a vector is not overwritten."""
+    fields = [f for f in trace.fields if isinstance(f, Formula)]
+    sent = [event.v for event in trace.events if isinstance(event, Mixed) and not event.at_once]
+    uses: Counter[Formula] = Counter([*fields, *sent, *(product.v for product in trace.passed_on)])
     seen: set[Formula] = set()
-    unseen: list[Formula] = [*text.events, *fields]
+    unseen: list[Formula] = [*(e for e in trace.events if isinstance(e, Formula)), *fields]
     while unseen:
         formula = unseen.pop()
         if formula not in seen:

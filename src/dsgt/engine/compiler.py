@@ -1,67 +1,61 @@
-"""A round's formulas as instructions: every sum in as few passes as can be, in the place of what is not needed again.
+"""Turns a traced round into instructions: each sum in as few passes over memory as possible, and in place.
 
-Large tensors do not stay in the cores' caches, so what a round costs beyond its mixings is how often it goes over
-memory, and over how much of it (benchmarks/simulator.py, benchmarks/peers.py).
+Large tensors do not fit into the caches, so what a round costs beyond its mixings is the number of passes over memory,
+and how much memory they touch (docs/engine.md; benchmarks/simulator.py, benchmarks/peers.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from dsgt.core import Done, Pending
+from dsgt.core import Pending
+from dsgt.engine.program import PartialSum, Program, Step, Vectors
+from dsgt.engine.trace import Arrived, Formula, Given, Mixed, Product, Sum, Trace, Waited, uses
 from dsgt.networks.dense import Sent
-from dsgt.networks.formulas import Arrived, Formula, Given, Mixed, Product, Sum, Text, uses
-from dsgt.networks.programs import Ahead, Program, Step, Vectors
 
 Term: TypeAlias = tuple[float, Formula]
 
 
-def program(
-    text: Text,
-    given: Sequence[Given],
-    fields: Mapping[Formula, int],
-    over: Sequence[bool],
-    *,
-    dense: bool,
-    x_stays: bool = False,
-) -> Program:
-    """``fields`` are the given vectors that the method alone remembers, with their place in the state.
-    Where ``over`` says so, a given vector may be overwritten after its last use. In a simulation (``dense``)
-    products that are sent are not computed before they are needed. With ``x_stays`` the new x may be written over the
-    old one, the first of ``given``, but only in one go when all that it is made of has arrived."""
-    writer = _Writer(text, given, fields, over, dense=dense, x_stays=x_stays)
-    for event in text.events:
-        writer.happen(event)
-    results = [writer.result(field) for field in text.fields]
-    return Program(writer.steps, results, writer.ahead)
+@dataclass(frozen=True)
+class Setting:
+    """What a compiled round may rely on."""
+
+    simulated: bool
+    """All nodes live in this process: a product that is sent is computed when it is needed."""
+    overwrite: Sequence[bool]
+    """For every given vector: whether it may be overwritten after its last use."""
+    fields: Mapping[Formula, int]
+    """The given vectors that only the method's state holds, with their fields."""
+    keep_x: bool = False
+    """Between real nodes: whether the new x overwrites the old x (the first given vector), in a single write after
+    every message it depends on has arrived."""
 
 
-class _Writer:
+def compiled(trace: Trace, given: Sequence[Given], setting: Setting) -> Program:
+    compiler = _Compiler(trace, given, setting)
+    for event in trace.events:
+        compiler.happen(event)
+    results = [compiler.result(field) for field in trace.fields]
+    return Program(compiler.steps, results, compiler.ahead)
+
+
+class _Compiler:
     """Writes the instructions, and knows where each vector is and how often it is still needed."""
 
-    def __init__(
-        self,
-        text: Text,
-        given: Sequence[Given],
-        fields: Mapping[Formula, int],
-        over: Sequence[bool],
-        *,
-        dense: bool,
-        x_stays: bool,
-    ) -> None:
+    def __init__(self, trace: Trace, given: Sequence[Given], setting: Setting) -> None:
         self.steps: list[Step] = []
-        self.ahead: list[Ahead] = []
-        self._fields = fields
-        self._dense, self._x_stays = dense, x_stays
-        self._old_x, self._new_x = given[0], text.fields[0]
+        self.ahead: list[PartialSum] = []
+        self._setting, self._simulated = setting, setting.simulated
+        self._old_x, self._new_x = given[0], trace.fields[0]
         self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
         self._count = len(given)
-        self._over: set[Formula] = {f for f, may in zip(given, over, strict=True) if may}
-        self._left = uses(text)
+        self._over: set[Formula] = {f for f, may in zip(given, setting.overwrite, strict=True) if may}
+        self._left = uses(trace)
         self._inner = {f for f, times in self._left.items() if times == 1 and isinstance(f, Sum)}
         """Sums that are used once: within a sum they need no vector of their own."""
 
@@ -75,13 +69,18 @@ class _Writer:
             return lambda r: r.at[number].detach()  # the message keeps the other tensor
         return lambda r: r.at[number]
 
-    def happen(self, event: Mixed | Arrived) -> None:
-        if isinstance(event, Arrived):
+    def happen(self, event: Mixed | Arrived | Waited) -> None:
+        if isinstance(event, Waited):
+            self._wait(event.field)
+        elif isinstance(event, Arrived):
             self._arrive(event)
         elif event.at_once:
             self._mix(event)
         else:
             self._send(event)
+
+    def _wait(self, field: int) -> None:
+        self.steps.append(lambda r: r.before[field].arrive())
 
     def _arrive(self, arrived: Arrived) -> None:
         message, out = arrived.message, self._new(arrived)
@@ -95,39 +94,39 @@ class _Writer:
         v, flow, out = self._value(mixed.v), mixed.flow, self._new(mixed)
 
         def in_simulation(r: Vectors) -> None:
-            r.at[out] = r.dense.mix_into(r.at[v], r.scratch(), flow=flow)
+            r.at[out] = r.simulated.into(r.at[v], r.scratch(), flow=flow)
 
         def between_nodes(r: Vectors) -> None:
             r.at[out] = r.mix.flow(r.at[v]) if flow else r.mix(r.at[v])
 
         def over_the_old(r: Vectors) -> None:
-            r.at[out] = r.mix.into(r.at[v], r.at[0])
+            r.at[out] = r.peers.into(r.at[v], r.at[0])
 
-        if self._dense:
+        if self._simulated:
             self.steps.append(in_simulation)
             self._over.add(mixed)
         else:
-            self.steps.append(over_the_old if self._x_stays and self._replaces_x(mixed) else between_nodes)
-            self._over.discard(mixed.v)  # other networks may keep what they were given
+            self.steps.append(over_the_old if self._setting.keep_x and self._replaces_x(mixed) else between_nodes)
+            self._over.discard(mixed.v)  # a flight may still hold what it was given
         self._used(mixed.v)
 
     def _send(self, mixed: Mixed) -> None:
         v, flow = self._value(mixed.v), mixed.flow
 
         def later(r: Vectors) -> None:
-            r.sent[mixed] = r.dense.send(r.at[v])
+            r.sent[mixed] = r.simulated.send(r.at[v])
 
-        def in_simulation(r: Vectors) -> None:
-            r.sent[mixed] = Done(r.dense.mix_into(r.at[v], r.scratch(), flow=flow))
+        def now(r: Vectors) -> None:
+            r.sent[mixed] = r.mix.start_flow(r.at[v]) if flow else r.mix.start(r.at[v])
 
         def between_nodes(r: Vectors) -> None:
             sent = r.at[v].detach()  # which the flight holds as long as it needs it
             r.sent[mixed] = r.mix.start_flow(sent) if flow else r.mix.start(sent)
 
-        if not self._dense:
+        if not self._simulated:
             self.steps.append(between_nodes)
         elif flow or isinstance(mixed.v, Given):  # what is given may be somebody else's, who writes into it
-            self.steps.append(in_simulation)
+            self.steps.append(now)
         else:
             self.steps.append(later)
 
@@ -146,14 +145,14 @@ class _Writer:
         field, v, out = product.field, self._value(product.v), self._new(product)
 
         def step(r: Vectors) -> None:
-            r.at[out] = r.before[field].dense.product_into(r.at[v], r.scratch())
+            r.at[out] = r.before[field].dense.product(r.at[v], r.scratch())
 
         self.steps.append(step)
         self._used(product.v)
 
     def _add_up(self, formula: Sum) -> None:
-        """The order of the terms is the same in every run, whatever may be overwritten and whatever was computed
-        before: products come last, as it must be where they are added by the multiplication itself."""
+        """The terms are added in the same order in every run, whatever may be overwritten and whatever was computed
+        before. Products come last, where BLAS can add them while it multiplies."""
         rest = sorted(self._known_first(self._terms(formula)), key=lambda term: isinstance(term[1], Product | Arrived))
         begin = next((term for term in rest if term[0] == 1 and self._begins(term[1])), rest[0])
         rest.remove(begin)
@@ -167,10 +166,11 @@ class _Writer:
         self._number[formula] = total
 
     def _begins(self, formula: Formula) -> bool:
-        return not (self._dense and isinstance(formula, Product | Arrived))
+        """Whether a sum may begin with it."""
+        return not (self._simulated and isinstance(formula, Product | Arrived))
 
     def _terms(self, formula: Sum) -> list[Term]:
-        """A sum among them that is used here only is replaced by its own."""
+        """A sum among the terms that is used only here is replaced by its own terms."""
         terms: list[Term] = []
         for c, part in formula.terms:
             if isinstance(part, Sum) and part in self._inner:
@@ -180,10 +180,10 @@ class _Writer:
         return terms
 
     def _known_first(self, terms: list[Term]) -> list[Term]:
-        """Between real nodes: those that are known before the gradient, in one."""
+        """Between real nodes: the terms that are known before the gradient become one, which can be added up ahead."""
         arrived = [f for c, f in terms if c == 1 and isinstance(f, Arrived) and isinstance(f.message, int)]
-        others = [(c, f) for c, f in terms if f in self._fields]
-        if self._dense or len(arrived) != 1 or not others or len(others) + 1 == len(terms):
+        others = [(c, f) for c, f in terms if f in self._setting.fields]
+        if self._simulated or len(arrived) != 1 or not others or len(others) + 1 == len(terms):
             return terms
         known = Sum(((1.0, arrived[0]), *others))
         self._left[known] = 1
@@ -192,7 +192,7 @@ class _Writer:
 
     def _add_up_ahead(self, known: Sum, arrived: Arrived, others: list[Term]) -> None:
         assert isinstance(arrived.message, int)
-        ahead = Ahead(arrived.message, tuple((c, self._fields[f]) for c, f in others))
+        ahead = PartialSum(arrived.message, tuple((c, self._setting.fields[f]) for c, f in others))
         a, bs, out = self._value(arrived), [self._value(f) for _, f in others], self._new(known)
 
         def step(r: Vectors) -> None:
@@ -245,7 +245,7 @@ class _Writer:
         def step(r: Vectors) -> None:
             sent: Sent = r.before[field]
             if not sent.dense.add_product(r.at[v], r.at[total]):
-                r.at[total].add_(sent.dense.product_into(r.at[v], r.scratch()))
+                r.at[total].add_(sent.dense.product(r.at[v], r.scratch()))
 
         self.steps.append(step)
         self._used(product.v)
@@ -255,8 +255,8 @@ class _Writer:
         return next((self._number[f] for f in formulas if f in self._over and self._left[f] == 1), None)
 
     def _replaces_x(self, mixed: Mixed) -> bool:
-        """Whether this is the new x and nothing else, for who sends or keeps it needs another place for it; and whether
-        nobody needs the old one any more."""
+        """Whether this is the new x and nothing else (a vector that is also sent or kept needs memory of its own), and
+        whether the old x is not needed any more."""
         only_x = mixed is self._new_x and self._left[mixed] == 1 and not mixed.flow
         return only_x and not self._left[self._old_x]
 

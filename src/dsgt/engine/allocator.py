@@ -1,0 +1,32 @@
+"""Keep freed memory in this process.
+
+A round frees and asks for the same few large tensors again. By default glibc serves them with mmap and gives them back
+to the kernel in between, and the page faults of fresh memory cost two to three times the arithmetic on it
+(docs/engine.md).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
+KEPT_BYTES = 1 << 30
+"""Freed memory at the end of the heap beyond this goes back to the kernel."""
+SWITCH = "DSGT_ALLOCATOR"
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Tell glibc, once and for this whole process, to keep freed memory; with ``DSGT_ALLOCATOR=off`` it is left as it
+    is. False then, and on other C libraries."""
+    if os.environ.get(SWITCH, "").lower() in ("off", "0", "false"):
+        return False
+    try:
+        libc = ctypes.CDLL(None)
+        libc.gnu_get_libc_version  # noqa: B018 - only glibc has it, and only glibc knows these numbers
+        kept = libc.mallopt(M_MMAP_MAX, 0) and libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+    except (OSError, AttributeError, TypeError):
+        return False
+    return bool(kept)
