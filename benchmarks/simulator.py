@@ -136,7 +136,7 @@ def against_two_products() -> None:
 
 
 def sparse_against_dense() -> None:
-    """Where networks/weights.py should change over: the time of a sparse product in that of a dense one."""
+    """Where networks/products.py should change over: the time of a sparse product in that of a dense one."""
     warnings.filterwarnings("ignore", message="Sparse")
     for n in (64, 128, 512):
         for degree in (2, n // 20, n // 10, n // 5):

@@ -15,7 +15,7 @@ ROOT = Path(dsgt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 ROOMS = """
-    _version text extras randomness threads processes
+    _version text extras randomness threads processes buffers
     core
     topologies
     algorithms
@@ -24,7 +24,7 @@ ROOMS = """
     problems
     metrics
     divergence
-    memory rate engine
+    engine
     checkpoint
     run
     optim
