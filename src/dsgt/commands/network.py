@@ -13,6 +13,7 @@ from rich.table import Table
 from dsgt import topologies
 from dsgt.core import Matrix
 from dsgt.text import nearest
+from dsgt.theory.usable import usable
 from dsgt.topologies.check import directed
 from dsgt.topologies.files import Stored
 
@@ -131,7 +132,7 @@ def _print_description(rule: str, graph: nx.Graph[int], W: Matrix) -> None:
         table.add_row(name, str(value))
     console.print(table)
     methods = Table("method", "may use it", "why not, and what to do", title="methods")
-    for name, complaint in d.methods.items():
+    for name, complaint in usable(W).items():
         methods.add_row(name, "[red]no[/red]" if complaint else "[green]yes[/green]", complaint)
     console.print(methods)
 

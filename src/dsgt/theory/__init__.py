@@ -10,6 +10,7 @@ from dsgt.theory.independence import Independence, independence, typical_ratio
 from dsgt.theory.plan import Plan, plan
 from dsgt.theory.speedup import Link, Speedup, speedup
 from dsgt.theory.stability import Window, window
+from dsgt.theory.usable import usable
 
 __all__ = [
     "Advice",
@@ -38,5 +39,6 @@ __all__ = [
     "theorem_1",
     "theorem_2",
     "typical_ratio",
+    "usable",
     "window",
 ]

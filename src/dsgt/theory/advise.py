@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dsgt.algorithms import DSGT
-from dsgt.core import Network
+from dsgt.core import Algorithm, Network
 from dsgt.networks.cycle import Cycle
 from dsgt.problems.base import Problem
 from dsgt.run import as_network
@@ -18,6 +18,7 @@ from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio
 from dsgt.theory.stability import Method, Window, as_method, measured_window, window
 from dsgt.topologies.matrix import MatrixLike
+from dsgt.topologies.needs import complaints
 from dsgt.topologies.spectrum import is_symmetric
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -66,9 +67,11 @@ def advise(
         raise ValueError(f"rounds is {rounds}, but advice is for at least one round")
     network = as_network(network)
     e = estimate(problem, network, seed=seed) if known is None else known
-    stable, name = stable_window(method, network), type(as_method(method)).__name__
-    if stable.empty or stable.high <= 0:
-        raise ValueError(f"{name} is stable on this network for no learning rate; use DSGT, or weights (I + W)/2")
+    algorithm, stable = as_method(method), stable_window(method, network)
+    if stable.empty:
+        raise ValueError(
+            f"{type(algorithm).__name__} is stable on this network for no learning rate; use DSGT, or weights (I + W)/2"
+        )
     L, about = effective_curvature(e, network, stable.high)
     limit = MARGIN * stable.high / L
     lr, why = tuned_for_noise(e, rounds, limit)
@@ -79,7 +82,7 @@ def advise(
         f"{about}; a margin of {MARGIN:g} leaves lr <= {limit:.3g}",
         why,
     ]
-    if isinstance(as_method(method), DSGT) and stable.high < 1.99 and all(is_symmetric(W) for W in network.matrices):
+    if isinstance(algorithm, DSGT) and stable.high < 1.99 and all(is_symmetric(W) for W in network.matrices):
         reasons.append(
             f"a negative eigenvalue of W costs stability: topologies.lift(W, -0.41) would allow lr L < 2, "
             f"{2 / stable.high:.2g} times as much, for slower mixing"
@@ -90,7 +93,7 @@ def advise(
             f"Theorem 1 proves lr <= {proven:.3g}, and Corollary 2 calls the network harmless from {K:.2g} rounds on; "
             "both are worst cases over all problems with these constants"
         )
-    return Advice(lr, proven, limit, _risk(e, method, stable, lr, limit, proven), tuple(reasons))
+    return Advice(lr, proven, limit, _risk(e, algorithm, network, lr, limit, proven), tuple(reasons))
 
 
 def stable_window(method: Method, network: Network) -> Window:
@@ -151,13 +154,11 @@ def remaining(e: Estimate, t: Array) -> Array:
     return left if e.distance2 is None else np.minimum(left, e.distance2 / (2 * t))
 
 
-def _risk(e: Estimate, method: Method, stable: Window, lr: float, limit: float, proven: float) -> str:
-    if stable.low > 0:
-        return (
-            f"high: {type(as_method(method)).__name__} is unstable for lr c <= {stable.low:.3g} in every direction of "
-            "curvature c, and real losses have flat directions; use topologies.lift(W, -1/3), or DSGT"
-        )
-    if lr <= proven:
+def _risk(e: Estimate, algorithm: Algorithm[Any], network: Network, lr: float, limit: float, proven: float) -> str:
+    for complaint in complaints(algorithm.needs, network.matrices):
+        return f"high: {type(algorithm).__name__} {complaint}; or use DSGT"
+    is_dsgt = isinstance(algorithm, DSGT)
+    if lr <= proven and is_dsgt:
         return "low: Theorem 1 covers this learning rate"
     if e.distance2 is None and e.mu == 0:
         return (
@@ -166,4 +167,4 @@ def _risk(e: Estimate, method: Method, stable: Window, lr: float, limit: float, 
         )
     if lr > 0.7 * limit:
         return "medium: near the practical limit, which is exact for equal quadratics and has held for unequal ones"
-    return "low: well inside the practical limit, though above what Theorem 1 proves"
+    return "low: well inside the practical limit" + ", though above what Theorem 1 proves" * is_dsgt

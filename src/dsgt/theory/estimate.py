@@ -21,7 +21,7 @@ from dsgt.theory.curvature import batch_noise, closed_form, curvatures_met
 from dsgt.theory.draws import Sampled, descend, expensive, mean_gradients, spread
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
-from dsgt.topologies.spectrum import rho
+from dsgt.topologies.spectrum import rho_of_rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +202,7 @@ def mixing_rate(network: Network) -> tuple[float, list[str]]:
     """rho, and what is assumed about it. Refuses weights that are not doubly stochastic or do not mix."""
     check("the theory of DSGT", Needs(), network.matrices)
     period = len(network.matrices)
-    product = network.matrices[0]
-    for W in network.matrices[1:]:
-        product = W @ product
-    factor = rho(product)
+    factor = rho_of_rounds(network.matrices)
     factor = 0.0 if factor < 1e-12 else factor  # averaging weights, up to rounding
     if period == 1:
         return factor, []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS, D2
+from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Matrix, Network
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.run import as_network
@@ -20,6 +20,7 @@ from dsgt.theory.centralized import Comparison, given_shards
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio, typical_rounds
 from dsgt.theory.speedup import Link, Speedup, speedup
+from dsgt.theory.usable import usable
 from dsgt.topologies.matrix import MatrixLike
 
 
@@ -111,11 +112,10 @@ class Plan:
 
     def methods(self) -> list[Fit]:
         """Every method: may it use this network, up to which learning rate, and does uneven data bias it."""
-        return [self._fit(name) for name in ALGORITHMS]
+        return [self._fit(name, complaint) for name, complaint in usable(self.W).items()]
 
-    def _fit(self, name: str) -> Fit:
+    def _fit(self, name: str, complaint: str) -> Fit:
         method = ALGORITHMS[name]
-        complaint = topologies.describe(self.W).methods[name]
         if complaint:
             return Fit(name, 0.0, method.sends, f"no: {complaint}")
         stable = stable_window(method, self.network)
@@ -127,8 +127,6 @@ class Plan:
 
     def _verdict(self, method: type[Algorithm[Any]], lr: float) -> str:
         """What to think of a method that is stable up to lr."""
-        if method is D2 and topologies.smallest_eigenvalue(self.W) < -1 / 3 + 1e-6:
-            return "no: on the edge, the smallest eigenvalue of W is -1/3; use lazy weights"
         if not method.exact and self.estimate.zeta2 > 0:
             # (I - W) X = -lr grad F_i leaves nodes about lr zeta / (1 - rho) apart
             off = self.advice.lr * self.estimate.zeta2**0.5 / (1 - self.estimate.rho)

@@ -10,14 +10,11 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from dsgt.core import Matrix, Needs
-from dsgt.topologies.matrix import to_dense
-from dsgt.topologies.spectrum import rho, smallest_eigenvalue
+from dsgt.topologies.eigen import DENSE_MOST
+from dsgt.topologies.spectrum import EDGE, is_above, rho_of_rounds, second_modulus, smallest_eigenvalue
 
 TOLERANCE = 1e-6
 """How far a sum of weights may be from 1: a matrix that came through float32 passes, a wrong one does not."""
-
-SMALL = 1024
-"""Up to this many nodes eigenvalues are computed; above, connectedness and a positive diagonal prove the same."""
 
 
 def check(who: str, needs: Needs, matrices: Sequence[Matrix]) -> None:
@@ -55,13 +52,20 @@ def _complaints(needs: Needs, W: Matrix) -> list[str]:
             f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use "
             "topologies.metropolis(graph), or DSGT, which allows it"
         )
-    if not found and needs.floor is not None and n > 1 and (low := smallest_eigenvalue(W)) <= needs.floor:
-        s = (needs.floor - low) / (1 - low)
-        found.append(
-            f"needs the smallest eigenvalue of W above {needs.floor:.4g}, but it is {low:.4g}; use "
-            f"topologies.lift(W, {needs.floor:.4g}), that is (1 - s) W + s I with s just above {s:.3g}"
-        )
+    if not found and needs.floor is not None and n > 1:
+        found += _too_low(smallest_eigenvalue(W), needs.floor)
     return found
+
+
+def _too_low(low: float, floor: float) -> list[str]:
+    if is_above(low, floor):
+        return []
+    edge = ", on the edge" if low > floor - EDGE else ""
+    s = max(0.0, (floor - low) / (1 - low))
+    return [
+        f"needs the smallest eigenvalue of W above {floor:.4g}, but it is {low:.4g}{edge}; use "
+        f"topologies.lift(W, {floor:.4g}), that is (1 - s) W + s I with s just above {s:.3g}"
+    ]
 
 
 def _sums(sums: Any, what: str, fix: str) -> list[str]:
@@ -83,16 +87,16 @@ def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
             f"needs a connected network, but no messages get both ways between nodes 0 and {other}: add edges, or "
             "train each part alone"
         ]
-    if n == 1 or all((W.diagonal() > 0).all() and W.min() >= 0 for W in matrices):
+    nonnegative = all(W.min() >= 0 for W in matrices)
+    if n == 1 or (nonnegative and all((W.diagonal() > 0).all() for W in matrices)):
         return []  # connected, nonnegative and with a positive diagonal: a product of such matrices is primitive
-    if n > SMALL and len(matrices) > 1:
-        return []
-    product = matrices[0]
-    for W in matrices[1:]:
-        product = W @ product
-    doubly = max(abs(product.sum(axis=a) - 1).max() for a in (0, 1)) < TOLERANCE
-    factor = rho(product) if doubly else _second_modulus(product)
-    if factor < 1 - 1e-12:
+    doubly = all(abs(np.asarray(W.sum(axis=a)) - 1).max() < TOLERANCE for W in matrices for a in (0, 1))
+    if doubly and nonnegative:
+        factor = 0.0 if _everybody_is_averaged(matrices) else 1.0
+    else:
+        factor = rho_of_rounds(matrices) if doubly else second_modulus(matrices)
+    # eigenvalues of many changing matrices are found by iteration, not to the last digit
+    if factor < 1 - (1e-12 if n <= DENSE_MOST else EDGE):
         return []
     return [
         f"needs rho(W) < 1, but rho is {factor:.6g}: the disagreement does not shrink, because the weights are "
@@ -100,5 +104,16 @@ def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
     ]
 
 
-def _second_modulus(W: Matrix) -> float:
-    return float(np.sort(np.abs(np.linalg.eigvals(to_dense(W))))[-2])
+def _everybody_is_averaged(matrices: Sequence[Matrix]) -> bool:
+    """Whether rho < 1 for the product P of nonnegative doubly stochastic matrices, without computing it.
+
+    rho^2 is the second eigenvalue of P'P, whose diagonal is positive; so rho < 1 iff the graph of P'P is connected.
+    Two nodes are joined there if what they send meets somewhere, after whichever round: if the graph with a copy of
+    every node before and after each round, joined by who hears whom in it, is connected.
+    """
+    n, size = matrices[0].shape[0], matrices[0].shape[0] * (len(matrices) + 1)
+    heard = [W.nonzero() for W in matrices]
+    hearers = np.concatenate([i + n * (t + 1) for t, (i, _) in enumerate(heard)])
+    senders = np.concatenate([j + n * t for t, (_, j) in enumerate(heard)])
+    copies = scipy.sparse.csr_array((np.ones(len(hearers)), (hearers, senders)), shape=(size, size))
+    return bool(connected_components(copies, directed=False, return_labels=False) == 1)

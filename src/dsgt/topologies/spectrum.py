@@ -1,18 +1,23 @@
-"""How fast a weight matrix mixes, and who may use it."""
+"""How fast a weight matrix mixes, or several that take turns."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, eigs, svds
 
 from dsgt.core import Matrix
-from dsgt.topologies.eigen import DENSE_MOST, second_largest, smallest
+from dsgt.topologies.eigen import DENSE_MOST, RESIDUAL, second_largest, smallest
 from dsgt.topologies.matrix import MatrixLike, as_matrix, links, to_dense
 
 ROUNDING = 1e-9
+EDGE = 1e-6
+"""An eigenvalue this close to a limit is on it: the iterative ways find eigenvalues to about 1e-7."""
 
 
 def rho(W: Matrix) -> float:
@@ -23,21 +28,64 @@ def rho(W: Matrix) -> float:
         return max(abs(low), abs(high)) if n > 1 else 0.0
     if n <= DENSE_MOST:
         return float(np.linalg.norm(to_dense(W) - 1 / n, 2))
-    if _sums_to_one(W, 0) and _sums_to_one(W, 1):
+    if is_doubly_stochastic(W):
         # ||W - J||^2 is the second eigenvalue of W'W, itself symmetric and doubly stochastic.
         return math.sqrt(max(0.0, second_largest(scipy.sparse.csr_array(W.T @ W))))
-    rounds = scipy.sparse.linalg.LinearOperator(
+    return _norm_away_from_the_mean([W])
+
+
+def rho_of_rounds(matrices: Sequence[Matrix]) -> float:
+    """rho of the product: the factor of one round with each of these matrices, the first one first."""
+    if len(matrices) == 1:
+        return rho(matrices[0])
+    if matrices[0].shape[0] <= DENSE_MOST:
+        return rho(_product(matrices))
+    return _norm_away_from_the_mean(matrices)  # the product of sparse matrices may be a full one
+
+
+def second_modulus(matrices: Sequence[Matrix]) -> float:
+    """The second largest |eigenvalue| of the product: what rho is to weights that are not doubly stochastic."""
+    n = matrices[0].shape[0]
+    if n == 1:
+        return 0.0
+    if n <= DENSE_MOST:
+        return float(np.sort(np.abs(np.linalg.eigvals(_product(matrices))))[-2])
+    operator = LinearOperator((n, n), matvec=lambda v: _through(matrices, v), dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    values = eigs(operator, k=2, v0=start, tol=RESIDUAL, return_eigenvectors=False)
+    return float(np.sort(np.abs(values))[-2])
+
+
+def _norm_away_from_the_mean(matrices: Sequence[Matrix]) -> float:
+    n = matrices[0].shape[0]
+    back = [W.T for W in reversed(matrices)]
+    operator = LinearOperator(
         (n, n),
-        matvec=lambda v: W @ v - v.mean(),
-        rmatvec=lambda v: W.T @ v - v.mean(),
+        matvec=lambda v: _through(matrices, v) - v.mean(),
+        rmatvec=lambda v: _through(back, v) - v.mean(),
         dtype=np.float64,
     )
-    return float(scipy.sparse.linalg.svds(rounds, k=1, tol=1e-4, return_singular_vectors=False, rng=0)[0])
+    return float(svds(operator, k=1, tol=RESIDUAL, return_singular_vectors=False, rng=0)[0])
+
+
+def _through(matrices: Sequence[Matrix], v: Any) -> Any:
+    for W in matrices:
+        v = W @ v
+    return v
+
+
+def _product(matrices: Sequence[Matrix]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.asarray(_through(matrices[1:], to_dense(matrices[0])))
 
 
 def smallest_eigenvalue(W: Matrix) -> float:
     """lambda_n of a symmetric W."""
     return smallest(W)
+
+
+def is_above(eigenvalue: float, floor: float) -> bool:
+    """Whether it lies above the floor, and not on it up to rounding."""
+    return eigenvalue > floor + EDGE
 
 
 def laplacian_extremes(W: Matrix) -> tuple[float, float]:
@@ -47,6 +95,11 @@ def laplacian_extremes(W: Matrix) -> tuple[float, float]:
 
 def is_symmetric(W: Matrix) -> bool:
     return bool(abs(W - W.T).max() <= ROUNDING)
+
+
+def is_doubly_stochastic(W: Matrix) -> bool:
+    """Whether its rows and its columns sum to 1."""
+    return _sums_to_one(W, 0) and _sums_to_one(W, 1)
 
 
 def _sums_to_one(W: Matrix, axis: int) -> bool:
@@ -66,8 +119,6 @@ class Description:
     """Vectors sent in one round by all nodes together."""
     max_degree: int
     """The most nodes that one node hears."""
-    methods: dict[str, str] = field(default_factory=dict)
-    """Every method of ALGORITHMS: empty where it may use W, else why not and what to do."""
 
     @property
     def gap(self) -> float:
@@ -81,40 +132,23 @@ class Description:
             return 0.0
         return math.inf if self.rho >= 1 else math.log(0.5) / math.log(self.rho)
 
+    @property
+    def methods(self) -> dict[str, str]:
+        """Moved: a network knows no methods."""
+        raise AttributeError("describe(W).methods is theory.usable(W) now")
+
 
 def describe(W: MatrixLike) -> Description:
-    """How good W is: how fast it mixes, what it costs, and which methods may use it."""
-    # Here, because what a method needs is checked with the eigenvalues of this file.
-    from dsgt.algorithms import ALGORITHMS
-    from dsgt.topologies.needs import complaints
-
+    """How good W is: how fast it mixes, and what it costs. Which methods may use it is told by ``theory.usable``."""
     matrix = as_matrix(W)
     n = matrix.shape[0]
-    symmetric = is_symmetric(matrix) and _sums_to_one(matrix, 1)
     pattern = scipy.sparse.csr_array(matrix)
     pattern.eliminate_zeros()
     heard = np.diff(pattern.indptr) - (pattern.diagonal() != 0)
-    doubly = _sums_to_one(matrix, 0) and _sums_to_one(matrix, 1)
-    low, high = (smallest(matrix), second_largest(matrix)) if symmetric else (None, None)
-    if low is not None and high is not None:
+    low, high = None, None
+    if is_symmetric(matrix) and _sums_to_one(matrix, 1):
+        low, high = smallest(matrix), second_largest(matrix)
         speed = max(abs(low), abs(high)) if n > 1 else 0.0
     else:
-        speed = rho(matrix) if doubly else _second_modulus(matrix)
-    methods = {}
-    for name, method in ALGORITHMS.items():
-        # The smallest eigenvalue is known here, and costly where there are many nodes.
-        known = low is not None and method.needs.floor is not None and low > method.needs.floor
-        needs = replace(method.needs, floor=None) if known else method.needs
-        methods[name] = "; ".join(complaints(needs, [matrix]))
-    return Description(n, speed, high, low, links(matrix), int(heard.max()), methods)
-
-
-def _second_modulus(W: Matrix) -> float:
-    n = W.shape[0]
-    if n == 1:
-        return 0.0
-    if n <= DENSE_MOST:
-        return float(np.sort(np.abs(np.linalg.eigvals(to_dense(W))))[-2])
-    start = np.random.default_rng(0).standard_normal(n)
-    values = scipy.sparse.linalg.eigs(W, k=2, v0=start, tol=1e-4, return_eigenvectors=False)
-    return float(np.sort(np.abs(values))[-2])
+        speed = rho(matrix) if is_doubly_stochastic(matrix) else second_modulus([matrix])
+    return Description(n, speed, high, low, links(matrix), int(heard.max()))

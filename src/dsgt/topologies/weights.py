@@ -14,7 +14,7 @@ from dsgt.topologies import fastest
 from dsgt.topologies.assemble import assemble, from_entries
 from dsgt.topologies.check import directed, undirected
 from dsgt.topologies.matrix import MatrixLike, as_matrix
-from dsgt.topologies.spectrum import laplacian_extremes, smallest_eigenvalue
+from dsgt.topologies.spectrum import EDGE, is_above, laplacian_extremes, smallest_eigenvalue
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -109,10 +109,9 @@ def lift(W: MatrixLike, floor: float) -> Matrix:
     if not floor < 1:
         raise ValueError(f"floor is {floor}, but no weight matrix has its smallest eigenvalue above 1; use less than 1")
     lowest = smallest_eigenvalue(matrix)
-    if lowest > floor:
+    if is_above(lowest, floor):
         return matrix
-    # A hair above, since 'above' is strict and eigenvalues are found to rounding.
-    s = (floor + 1e-6 * (1 - floor) - lowest) / (1 - lowest)
+    s = (floor + 2 * EDGE - lowest) / (1 - lowest)  # so that ``is_above`` is true of what comes out
     if scipy.sparse.issparse(matrix):
         return scipy.sparse.csr_array((1 - s) * matrix + s * scipy.sparse.eye_array(matrix.shape[0], format="csr"))
     return (1 - s) * matrix + s * np.eye(len(matrix))

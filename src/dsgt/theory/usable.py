@@ -1,0 +1,18 @@
+"""Which methods may use a weight matrix."""
+
+from __future__ import annotations
+
+from dsgt.algorithms import ALGORITHMS
+from dsgt.core import Needs
+from dsgt.topologies.matrix import MatrixLike, as_matrix
+from dsgt.topologies.needs import complaints
+
+
+def usable(W: MatrixLike) -> dict[str, str]:
+    """Every method by name: empty where it may use W, else why not and what to do."""
+    matrix = as_matrix(W)
+    said: dict[Needs, str] = {}  # many methods need the same, and eigenvalues of a large W are costly
+    for method in ALGORITHMS.values():
+        if method.needs not in said:
+            said[method.needs] = "; ".join(complaints(method.needs, [matrix]))
+    return {name: said[method.needs] for name, method in ALGORITHMS.items()}
