@@ -1,4 +1,4 @@
-"""The Optimizer as a torch optimizer, on a network of one node, where it must be plain SGD."""
+"""The Optimizer as a torch optimizer: on a network of one node it must be plain SGD."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.utils import parameters_to_vector
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import dsgt
 from dsgt.buffers import Buffers
+from dsgt.checkpoint.signals import LOOK_EVERY
+from dsgt.core import Algorithm, Mix
 from dsgt.networks import Dense, TorchPeers
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, F64
+from support.played import Played
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,6 +84,48 @@ def test_alone_with_a_scheduler_it_is_torchs_sgd(alone, name: str, decay: float)
             s.step()
     for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.allclose(p, q, rtol=1e-13, atol=1e-15)
+
+
+class Start(NamedTuple):
+    x: torch.Tensor
+    start: torch.Tensor
+
+
+class Anchored(Algorithm[Start]):
+    """A method that remembers where it started: X' = W (X - lr (S + X - X_0))."""
+
+    sends: ClassVar[int] = 1
+    exact: ClassVar[bool] = False
+
+    def init(self, x: torch.Tensor, mix: Mix) -> Start:
+        return Start(x, start=x)
+
+    def update(self, s: Start, g: torch.Tensor, mix: Mix, lr: float) -> Start:
+        return Start(mix(s.x - lr * (g + s.x - s.start)), s.start)
+
+
+CHANGING = {
+    name: case.algorithm
+    for name, case in CASES.items()
+    if not (case.algorithm.needs.static or case.algorithm.needs.average)
+}
+
+
+@pytest.mark.parametrize("algorithm", [*CHANGING.values(), Anchored()], ids=[*CHANGING, "anchored"])
+def test_a_step_is_the_methods_update_over_that_rounds_network(algorithm: Algorithm[Any]):
+    """On a network that changes, with a weight of 3 * 10 / (10 + 25 + 25) and a decay that has no weight."""
+    Ws = [(1 - a) * np.eye(3) + a / 3 for a in (0.9, 0.5, 0.2)]
+    network = Played(Ws, fellow=lambda v: 2 * v + 5)
+    ours, twin = model(), model()
+    opt = dsgt.Optimizer(ours.parameters(), algorithm, network, lr=0.1, weight_decay=0.3, samples=10)
+    state = algorithm.init(parameters_to_vector(twin.parameters()).detach(), network.at(0))
+    for k, batch in enumerate(batches(7)):
+        step(ours, opt, batch)
+        vector_to_parameters(state[0], twin.parameters())
+        gradient = torch.autograd.grad(loss_of(twin, batch), list(twin.parameters()))
+        g = 0.5 * parameters_to_vector(gradient) + 0.3 * state[0]
+        state = algorithm.update(state, g, network.at(k), 0.1)
+        assert torch.allclose(parameters_to_vector(ours.parameters()), state[0], rtol=1e-12)  # seven steps' round-off
 
 
 def test_parameters_and_gradients_are_views_of_one_vector_each(alone):
@@ -170,6 +217,35 @@ def test_saved_to_a_file_and_loaded_in_mid_run_it_goes_on_bit_for_bit(alone, nam
     assert equal(undisturbed, second)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_saved_state_is_a_copy_that_neither_side_can_change(alone, name: str):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
+    *first, after, again = batches(5)
+    for batch in first:
+        step(net, opt, batch)
+    saved = opt.state_dict()
+    kept = copy.deepcopy(saved)
+    step(net, opt, after)
+    step(net, opt, again)
+    expected = parameters_to_vector(net.parameters()).detach().clone()
+    for field, v in saved["dsgt"]["tensors"].items():
+        assert torch.equal(v, kept["dsgt"]["tensors"][field]), field
+    opt.load_state_dict(saved)
+    for v in saved["dsgt"]["tensors"].values():
+        v.fill_(7)
+    step(net, opt, after)
+    step(net, opt, again)
+    assert torch.equal(parameters_to_vector(net.parameters()), expected)
+
+
+def test_the_learning_rate_and_the_decay_come_back_with_a_saved_state(alone):
+    opt = dsgt.Optimizer(model().parameters(), dsgt.DSGT(), alone, lr=0.03, weight_decay=0.2)
+    other = dsgt.Optimizer(model().parameters(), dsgt.DSGT(), alone, lr=0.1)
+    other.load_state_dict(opt.state_dict())
+    assert (other.param_groups[0]["lr"], other.param_groups[0]["weight_decay"]) == (0.03, 0.2)
+
+
 def test_half_precision_models_keep_a_float32_master_and_tracker(alone):
     net = model(dtype=torch.bfloat16)
     opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=1e-3)
@@ -195,6 +271,15 @@ def test_the_mean_model_is_a_copy_with_buffers(alone):
     for key, value in net.state_dict().items():
         assert torch.equal(mean.state_dict()[key], value)
         assert mean.state_dict()[key].data_ptr() != value.data_ptr()
+
+
+def test_in_the_mean_model_counters_are_rounded():
+    """Two of three nodes have seen one batch more: 1, 2 and 2 are 2 when rounded, and 1 when cut."""
+    net = nn.BatchNorm1d(3)
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), Played([np.full((3, 3), 1 / 3)], lambda v: v + 1), lr=0.1)
+    net(torch.randn(16, 3))
+    assert opt.average(net).num_batches_tracked == 2
+    assert torch.allclose(opt.average(net).running_var, net.running_var + 2 / 3)
 
 
 def test_step_needs_a_new_gradient_for_every_parameter(alone):
@@ -405,6 +490,30 @@ def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
     assert training.resume() == 1
     step(net, opt, second)
     assert opt.round == 2
+
+
+def test_what_a_training_was_given_to_keep_comes_back(alone, tmp_path: Path):
+    net = model()
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    training = dsgt.checkpoint.Training(tmp_path, net, opt)
+    assert training.extra() == {}
+    for k, batch in enumerate(batches(2)):
+        step(net, opt, batch)
+        training.save({"epoch": k, "best": [0.5, None]})
+    assert dsgt.checkpoint.Training(tmp_path, net, opt).extra() == {"epoch": 1, "best": [0.5, None]}
+
+
+def test_a_training_asks_the_other_nodes_only_now_and_then_whether_to_stop(tmp_path: Path):
+    """Asking costs a message to everyone."""
+    net, network = model(), Played([np.full((3, 3), 1 / 3)])
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), network, lr=0.1)
+    training, asked, before = dsgt.checkpoint.Training(tmp_path, net, opt), [], None
+    for done in training.steps(2 * LOOK_EVERY + 3, save_every=1000):
+        if before not in (None, network.asked):
+            asked.append(done)
+        before = network.asked
+        step(net, opt, batches(1)[0])
+    assert asked == [LOOK_EVERY, 2 * LOOK_EVERY]
 
 
 def test_memory_of_a_size_that_is_not_asked_for_any_more_is_given_back(monkeypatch: pytest.MonkeyPatch):

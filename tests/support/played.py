@@ -1,0 +1,52 @@
+"""One node of several in this process, and the others played by a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dsgt.core import Done, Matrix, Mix, Network, Pending
+
+Fellow = Callable[[Tensor], Tensor]
+
+
+class Played(Network):
+    """Node 0. Where it sends v, every fellow has sent ``fellow(v)``. Round k mixes with Ws[k], over and over again."""
+
+    node = 0
+
+    def __init__(self, Ws: Sequence[np.ndarray], fellow: Fellow = lambda v: v) -> None:
+        super().__init__()
+        self.Ws, self.fellow, self.nodes = Ws, fellow, len(Ws[0])
+        self.asked = 0
+        """How often all nodes were asked for something at once."""
+
+    @property
+    def matrices(self) -> Sequence[Matrix]:
+        return self.Ws
+
+    def at(self, k: int) -> Mix:
+        return _Mix(float(self.Ws[k % len(self.Ws)][0, 0]), self.fellow)
+
+    def gather(self, v: Tensor) -> Tensor:
+        self.asked += 1
+        return torch.stack([v, *[self.fellow(v)] * (self.nodes - 1)])
+
+    def mean(self, v: Tensor) -> Tensor:
+        return self.gather(v).mean(dim=0)
+
+
+@dataclass(frozen=True)
+class _Mix(Mix):
+    own: float
+    fellow: Fellow
+
+    def start(self, v: Tensor) -> Pending:
+        return Done(self.own * v + (1 - self.own) * self.fellow(v))
+
+    def start_flow(self, v: Tensor) -> Pending:
+        return Done((1 - self.own) * (self.fellow(v) - v))
