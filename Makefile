@@ -34,7 +34,7 @@ faults: .venv/installed-test
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(INSTALL) .
+	$(INSTALL) '.[cli]'
 	touch $@
 
 .venv/installed-test: .venv/installed

@@ -228,7 +228,7 @@ def test_somebody_at_the_terminal_is_asked(
     content = archive(tmp_path / "made")
     (served / "archive.tar.gz").write_bytes(content)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("rich.prompt.Confirm.ask", lambda *_, **__: agreed)
+    monkeypatch.setattr("builtins.input", lambda _: "y" if agreed else "")
     call = functools.partial(locate, tmp_path / "data", download=None, url=url, md5=hashlib.md5(content).hexdigest())
     if agreed:
         assert call().is_dir()

@@ -16,7 +16,9 @@ from dsgt.commands.progress import Board
 from dsgt.commands.tables import costs_table, notes, results_table
 from dsgt.comparison import Comparison, Settings, compare, events, read_settings
 from dsgt.comparison.grid import FINISHED
+from dsgt.extras import require
 
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
 EPILOG = (
     "Examples:\n\n- `dsgt compare dsgt dpsgd d2 sgd`\n- `dsgt compare dsgt d2 --graph ring --lr 0.1 --seeds 1`\n"
@@ -25,6 +27,7 @@ EPILOG = (
 )
 
 
+@app.command(epilog=EPILOG)
 def compare_command(
     methods: options.Methods = None,
     data: options.Data = None,
@@ -73,9 +76,10 @@ def compare_command(
     }  # fmt: skip
     with _plain_errors(out):
         flags = {key: value for key, value in given.items() if value is not None and value != []}
+        require("matplotlib", "pandas", "jinja2", "plotly")  # for the report, in the end
         settings = Settings.of((read_settings(config) if config else {}) | flags)
         if tensorboard:
-            events.check()
+            require("tensorboard")
         with Board(console) as board:
             found = compare(
                 settings,

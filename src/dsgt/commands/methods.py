@@ -12,18 +12,20 @@ from rich.table import Table
 
 from dsgt.algorithms import ALGORITHMS
 from dsgt.algorithms.named import label, method
-from dsgt.commands import options
+from dsgt.commands.completion import starting
 from dsgt.core import Algorithm, parameters
 
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
 EPILOG = "Examples:\n\n- `dsgt methods dsgt` shows its equation, its guarantee and who published it"
 
 
+@app.command(epilog=EPILOG)
 def methods_command(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Which method; all of them in a table by default.", autocompletion=options.starting(ALGORITHMS)
+            help="Which method; all of them in a table by default.", autocompletion=starting(ALGORITHMS)
         ),
     ] = None,
 ) -> None:

@@ -17,7 +17,9 @@ from dsgt.theory.usable import usable
 from dsgt.topologies.check import directed
 from dsgt.topologies.files import Stored
 
-app = typer.Typer(help="Describe, compare, draw and design networks.", invoke_without_command=True)
+app = typer.Typer(
+    help="Describe, compare, draw and design networks.", invoke_without_command=True, add_completion=False
+)
 console = Console()
 
 PICTURES = (".png", ".pdf", ".svg")

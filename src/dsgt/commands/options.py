@@ -13,14 +13,10 @@ import typer
 
 from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
+from dsgt.commands.completion import starting
 from dsgt.comparison import Settings
 
 EXPERIMENT, TUNING, CLOCK, OUTPUT = "The experiment", "Learning rates and seeds", "The virtual clock", "What is written"
-
-
-def starting(known: Iterable[str]) -> Any:
-    """For a shell's completion."""
-    return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
 def _option(key: str, text: str, panel: str, known: Iterable[str] = ()) -> Any:

@@ -21,11 +21,13 @@ from dsgt.theory.picture import draw_plan
 from dsgt.theory.plan import Plan
 from dsgt.theory.plan import plan as make_plan
 
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
 MODELS = ("logistic", "lenet")
 PICTURES = (".png", ".pdf", ".svg")
 
 
+@app.command()
 def plan(
     data: Annotated[str, typer.Option(help=f"One of: {', '.join(DATA)}.")] = "digits",
     model: Annotated[str, typer.Option(help=f"One of: {', '.join(MODELS)}.")] = "logistic",

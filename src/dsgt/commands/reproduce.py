@@ -24,6 +24,7 @@ from dsgt.text import nearest
 if TYPE_CHECKING:
     from dsgt.reproduce.lab import AnyExperiment, Plan, Tables
 
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
 FINISHED = "finished.jsonl"
 PATIENCE = 10.0
@@ -34,6 +35,7 @@ EPILOG = (
 )
 
 
+@app.command(epilog=EPILOG)
 def reproduce(
     names: Annotated[list[str], typer.Argument(help=f"all, or some of: {', '.join(NAMES)}.")],
     quick: Annotated[bool, typer.Option("--quick", help="Minutes: smaller, on the embedded digits.")] = False,

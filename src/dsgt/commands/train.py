@@ -14,6 +14,7 @@ from rich.markup import escape
 from dsgt.algorithms import ALGORITHMS, named
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
 from dsgt.commands import options
+from dsgt.commands.completion import starting
 from dsgt.commands.training import Watch, prepare, table, write
 from dsgt.comparison import Job, Settings, read_settings
 from dsgt.comparison.job import MEASURED
@@ -25,6 +26,7 @@ from dsgt.networks.peers import TIMEOUT
 from dsgt.run import run
 from dsgt.text import nearest
 
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 # mpiexec gives every rank a terminal of its own, also where its output goes to a file
 console = Console(force_terminal=False if launched().kind == "mpi" else None)
 TIMELESS = {name: metric for name, metric in MEASURED.items() if name != "virtual_seconds"}
@@ -39,10 +41,11 @@ EPILOG = (
 )
 
 
+@app.command(epilog=EPILOG)
 def train_command(
     method: Annotated[
         str,
-        typer.Argument(help=f"Which method: {', '.join(ALGORITHMS)}.", autocompletion=options.starting(ALGORITHMS)),
+        typer.Argument(help=f"Which method: {', '.join(ALGORITHMS)}.", autocompletion=starting(ALGORITHMS)),
     ],
     data: options.Data = None,
     model: options.Model = None,
@@ -79,7 +82,7 @@ def train_command(
         str | None,
         typer.Option(
             help=f"One of: {', '.join(KINDS)}. Default: as this process was started.",
-            autocompletion=options.starting(KINDS),
+            autocompletion=starting(KINDS),
             rich_help_panel=JOB,
         ),
     ] = None,

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 
 from dsgt.comparison.result import Comparison
 
 LABELS = {"method", "lr", "seed", "round", "diverged"}
-
-
-def check() -> None:
-    if importlib.util.find_spec("tensorboard") is None:
-        raise ValueError("TensorBoard events need the package tensorboard: pip install 'dsgt[tensorboard]'")
 
 
 def write(found: Comparison, folder: Path) -> None:

@@ -17,6 +17,7 @@ import torch
 from dsgt._version import __version__
 from dsgt.comparison.job import Row
 from dsgt.comparison.settings import Settings
+from dsgt.extras import explained
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,8 @@ class Comparison:
 
     def table(self) -> pd.DataFrame:
         """One line per method at its best learning rate: means over the seeds, and the spread of the loss."""
-        import pandas as pd  # here, like the figure's matplotlib: worker processes need neither
+        with explained():
+            import pandas as pd  # here, like the figure's matplotlib: worker processes need neither
 
         return pd.DataFrame([self._line(method) for method in self.settings.methods]).set_index("method")
 
@@ -107,7 +109,8 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Loss, accuracy and disagreement against epochs; bands are the range over the seeds."""
-        from dsgt.comparison.picture import picture
+        with explained():
+            from dsgt.comparison.picture import picture
 
         return picture(self)
 

@@ -9,18 +9,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-
 from dsgt import topologies
 from dsgt.algorithms.named import label, method
 from dsgt.core import Matrix
 from dsgt.data.names import named_data, named_partition
 from dsgt.data.sampling import WithReplacement
+from dsgt.extras import explained
 from dsgt.networks.clocked import Clocked
 from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.text import nearest
 from dsgt.topologies.needs import complaints
+
+with explained():
+    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 PAPER_GRID = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 0.2)
 """The learning rates of the paper's section 6, in this package's units."""

@@ -3,7 +3,7 @@
 from dsgt.data import partition, sampling, synthetic
 from dsgt.data.cifar10 import cifar10
 from dsgt.data.digits import digits
-from dsgt.data.picture import counts, picture
+from dsgt.data.label_counts import counts, picture
 from dsgt.data.samples import Samples
 from dsgt.data.sampling import Bernoulli, Full, WithoutReplacement, WithReplacement
 from dsgt.data.shards import Shards

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.prompt import Confirm
 
 from dsgt.data.download import download_archive
 from dsgt.data.samples import Samples
@@ -25,6 +24,7 @@ MD5 = "c58f30108f718f92721af3b95e74349a"
 VARIABLE = "DSGT_DATA"
 TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
 TEST = ["test_batch"]
+YES = ("y", "Y", "yes", "Yes", "YES")
 PIXELS = 3 * 32 * 32
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of each colour over the training images, on the scale 0 ... 1."""
@@ -52,8 +52,8 @@ def locate(root: Path | str | None, *, download: bool | None, url: str = URL, md
     base = root if root is not None else os.environ.get(VARIABLE)
     if base is None:
         raise FileNotFoundError(
-            f"where is CIFAR-10? Give cifar10(root), the directory that holds or shall hold {FOLDER}, or set "
-            f"{VARIABLE} to it"
+            f"where is CIFAR-10? Name the directory that holds or shall hold {FOLDER}: with --data-dir on the command "
+            f"line, as cifar10(root) in Python, or in the environment variable {VARIABLE}"
         )
     folder = Path(base).expanduser() / FOLDER
     missing = [name for name in TRAIN + TEST if not (folder / name).is_file()]
@@ -65,11 +65,11 @@ def locate(root: Path | str | None, *, download: bool | None, url: str = URL, md
             f"again, or unpack {url} there"
         )
     if download is None and sys.stdin.isatty():
-        download = Confirm.ask(f"CIFAR-10 is not in {folder.parent}. Download it from {url} (170 MB)?", default=False)
+        download = input(f"CIFAR-10 is not in {folder.parent}. Download it from {url} (170 MB)? [y/N] ").strip() in YES
     if not download:
         raise FileNotFoundError(
-            f"CIFAR-10 is not in {folder.parent}. Either call cifar10(..., download=True) to fetch it from {url}, or "
-            f"download that archive elsewhere and unpack it so that {folder} exists"
+            f"CIFAR-10 is not in {folder.parent}. Unpack {url} so that {folder} exists; or say yes when a command asks "
+            "in a terminal; or call dsgt.data.cifar10(root, download=True) in Python"
         )
     download_archive(url, md5, folder)
     return folder

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from dsgt.data.samples import Samples
+from dsgt.extras import explained
 
 
 def digits(
@@ -14,7 +15,8 @@ def digits(
     """Training and test samples: pixels in [0, 1], as vectors (N, 64) or as images (N, 1, 8, 8)."""
     if not 0 < test < 1:
         raise ValueError(f"test is {test}, but it is the share of samples kept for testing: 0 < test < 1")
-    from sklearn.datasets import load_digits  # here, because it takes a second that most programs need not spend
+    with explained():
+        from sklearn.datasets import load_digits  # here, because it takes a second that most programs need not spend
 
     pixels, labels = load_digits(return_X_y=True)
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(labels)))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
 PIECE = 1 << 18
-PATIENCE = 60.0
+SILENT_AFTER = 60.0
 """Seconds without an answer after which a server counts as silent."""
 
 
@@ -44,32 +43,20 @@ def download_archive(url: str, md5: str, folder: Path) -> None:
 
 
 def _fetch(url: str, target: Path, parent: Path) -> str:
-    """Save url as target and give its MD5, with a progress bar."""
+    """Save url as target and give its MD5; a terminal is told how far it is."""
     digest = hashlib.md5(usedforsecurity=False)  # what the authors publish
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
     try:
-        with (
-            urllib.request.urlopen(url, timeout=PATIENCE) as answer,
-            target.open("wb") as file,
-            Progress(*columns) as bar,
-        ):
+        with urllib.request.urlopen(url, timeout=SILENT_AFTER) as answer, target.open("wb") as file:
             length = int(answer.headers.get("Content-Length", 0))
             free = shutil.disk_usage(parent).free
             if 3 * length > free:
                 raise ValueError(f"{parent} has {free >> 20} MB left, but the download needs {3 * length >> 20} MB")
-            task = bar.add_task(url.rsplit("/", 1)[-1], total=length or None)
             got = 0
             while piece := answer.read(PIECE):
                 file.write(piece)
                 digest.update(piece)
                 got += len(piece)
-                bar.advance(task, len(piece))
+                _tell(url, got, length)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise ConnectionError(
             f"{url} cannot be reached ({error}). Either try again with a network, or download it on another machine "
@@ -78,3 +65,9 @@ def _fetch(url: str, target: Path, parent: Path) -> str:
     if got < length:
         raise ConnectionError(f"{url} ended after {got} of {length} bytes; try again")
     return digest.hexdigest()
+
+
+def _tell(url: str, got: int, length: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if got == length else ""
+        print(f"\r{url.rsplit('/', 1)[-1]}: {got >> 20} of {length >> 20} MB", end=end, file=sys.stderr, flush=True)

@@ -7,10 +7,8 @@ import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from plotly.offline import get_plotlyjs
-
 from dsgt.comparison.result import SELECTION, versions
+from dsgt.extras import explained
 from dsgt.report.curves import curves, grid
 from dsgt.report.holdings import Holdings, histograms, holdings
 from dsgt.report.network import Network, network
@@ -19,6 +17,10 @@ from dsgt.report.rerun import python
 from dsgt.report.results import costs, notes, table
 from dsgt.report.summary import summarise
 from dsgt.report.verdict import RULE, verdict
+
+with explained():
+    from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+    from plotly.offline import get_plotlyjs
 
 if TYPE_CHECKING:
     from dsgt.comparison import Comparison, Settings

@@ -1,12 +1,17 @@
-"""A picture of who holds what."""
+"""How many samples of each label every node holds: counted, and drawn."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from dsgt.data.shards import Shards
+from dsgt.extras import explained
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def counts(shards: Shards, labels: Tensor) -> Tensor:
@@ -24,6 +29,8 @@ def counts(shards: Shards, labels: Tensor) -> Tensor:
 
 def picture(shards: Shards, labels: Tensor) -> Figure:
     """Left, how many samples of each label every node holds; right, how many in all."""
+    with explained():
+        from matplotlib.figure import Figure
     table = counts(shards, labels)
     nodes, classes = table.shape
     figure = Figure(figsize=(4 + 0.4 * classes, 1.2 + 0.25 * min(nodes, 40)), layout="constrained")
