@@ -60,10 +60,11 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    found: Any
     if name in _ROOMS or name in _HOME:
         with explained():
-            found = import_module(_HOME.get(name, f"dsgt.{name}"))
-        found = found if name in _ROOMS else getattr(found, name)
+            module = import_module(_HOME.get(name, f"dsgt.{name}"))
+        found = module if name in _ROOMS else getattr(module, name)
     elif name == "__all__":
         found = sorted({"__version__", *_ROOMS, *_HOME, *_methods()})
     elif not name.startswith("_") and name in _methods():

@@ -14,7 +14,8 @@ from dsgt.extras import how_to_install
 COMMANDS = {
     "compare": "Compare methods on the same data, network and budget, each at its best learning rate.",
     "train": "Train with one method: every process of torchrun or mpiexec is a node, and talks to its neighbours only.",
-    "methods": "List the methods: what they send, what they need of the weights, whether they are exact.",
+    "methods": "List the methods: what they send, what they need of the weights, whether they are exact; "
+    "or describe one.",
     "network": "Describe, compare, draw and design networks.",
     "plan": "What the network costs, which learning rate to use, when the network stops mattering, what speedup to "
     "expect.",

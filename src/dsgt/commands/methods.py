@@ -24,9 +24,7 @@ EPILOG = "Examples:\n\n- `dsgt methods dsgt` shows its equation, its guarantee a
 def methods_command(
     name: Annotated[
         str | None,
-        typer.Argument(
-            help="Which method; all of them in a table by default.", autocompletion=starting(ALGORITHMS)
-        ),
+        typer.Argument(help="Which method; all of them in a table by default.", autocompletion=starting(ALGORITHMS)),
     ] = None,
 ) -> None:
     """List the methods: what they send, what they need of the weights, whether they are exact; or describe one."""
