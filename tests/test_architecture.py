@@ -34,7 +34,8 @@ ROOMS = """
     commands
     reproduce
     commands.reproduce
-    cli __main__ __init__
+    cli __init__
+    __main__
 """
 """Lowest first. A file imports from rooms above its own in this list, or from its own; never from one below it, not
 inside a function and not for types either. Rooms on one line do not know each other."""
