@@ -167,6 +167,7 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
         (["dsgt", "--nodes", "0"], "nodes is 0: input should be greater than or equal to 1"),
         (["dsgt", "--data", "mnist"], "data is 'mnist': input should be 'digits' or 'cifar10'"),
         (["dsgt", "--model", "gpt"], "model is 'gpt': input should be 'logistic' or 'lenet'"),
+        (["dsgt", "--data", "cifar10"], "with --data-dir on the command line"),
         (["dsgt", "--data", "cifar10", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),
         (["dsgt", "--config", "nowhere.toml"], "nowhere.toml"),
         (["dsgt", "--bandwidth", "0"], "bandwidth is 0.0: input should be greater than 0"),

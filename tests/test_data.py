@@ -134,7 +134,7 @@ def test_cifar10_reads_the_authors_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_cifar10_says_both_ways_out_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FileNotFoundError, match=r"download=True.*or download that archive elsewhere"):
+    with pytest.raises(FileNotFoundError, match=r"Unpack https.*exists.*download=True"):
         cifar10(tmp_path, download=False)
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(FileNotFoundError, match="DSGT_DATA"):
