@@ -184,7 +184,8 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
         (["dsgt", "--weights", "fdl"], "did you mean 'fdla'"),
     ],
 )
-def test_bad_arguments_are_refused_before_any_run(arguments: list[str], message: str, tmp_path):
+def test_bad_arguments_are_refused_before_any_run(arguments: list[str], message: str, tmp_path, monkeypatch):
+    monkeypatch.delenv("DSGT_DATA", raising=False)
     done = CliRunner().invoke(app, ["compare", *arguments, "--out", str(tmp_path)])
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
