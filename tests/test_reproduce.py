@@ -97,7 +97,7 @@ def curves(**losses: list[float]) -> pd.DataFrame:
     [[2.5, 2.25, 2.25], [2.25, 2.25], [0.5, 0.0], [2.5, 2.25, float(np.nextafter(2.25, 3))], [2.5, np.inf]],
     ids=["equal", "all equal", "all zero", "equal but for the last bit", "all diverged"],
 )
-def test_methods_with_equal_losses_can_be_drawn(column: list[float], tmp_path: Path):
+def test_methods_with_equal_losses_can_be_drawn(column: list[float]):
     found = curves(dsgt=column, dpsgd=column, d2=column)
     task = replace(LOGISTIC, methods=("dsgt", "dpsgd", "d2"))
     clock = pd.DataFrame(
@@ -109,10 +109,9 @@ def test_methods_with_equal_losses_can_be_drawn(column: list[float], tmp_path: P
     )
     scaling = pd.concat([found[found["method"] == "dsgt"].assign(nodes=n) for n in (1, 6)])
     of_paper = {"curves": found, "scaling": scaling, "clock": clock, "speedup": paper.speedups(scaling, clock)}
-    style.save(lambda: paper_figure.figure(of_paper, task), tmp_path / "paper")
-    style.save(lambda: fig4.figure({"curves": found}, replace(fig4.QUICK, tasks=(task,))), tmp_path / "accuracy")
-    style.save(lambda: skew.figure({"curves": found}, task), tmp_path / "skew")
-    assert len([*tmp_path.glob("*.pdf")]) == 3
+    paper_figure.figure(of_paper, task).draw_without_rendering()
+    fig4.figure({"curves": found}, replace(fig4.QUICK, tasks=(task,))).draw_without_rendering()
+    skew.figure({"curves": found}, task).draw_without_rendering()
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dsgt.data.cifar10 import locate
 from dsgt.reproduce import NAMES, experiment
-from dsgt.reproduce.cases import VERSIONS, Finished, machine
 from dsgt.text import nearest
 
 if TYPE_CHECKING:
@@ -52,7 +50,9 @@ def reproduce(
     The full form trains on CIFAR-10 and takes hours; --quick takes minutes and needs no data. Every finished run is
     kept in --out under all that determines it: a command that was interrupted, given again, goes on where it was.
     """
-    from dsgt.reproduce.lab import Lab  # here, with pandas and matplotlib: the other commands start without them
+    from dsgt.data.cifar10 import locate  # here, with torch, pandas and matplotlib: --help answers without them
+    from dsgt.reproduce.cases import Finished
+    from dsgt.reproduce.lab import Lab
 
     with _plain_errors(out):
         chosen = _chosen(names)
@@ -87,6 +87,7 @@ def _plan(e: AnyExperiment, quick: bool, seeds: int | None, epochs: float | None
 
 def _write(name: str, e: AnyExperiment, plan: Plan, tables: Tables, folder: Path) -> None:
     from dsgt.reproduce import style
+    from dsgt.reproduce.cases import VERSIONS, machine
 
     for table, rows in tables.items():
         rows.to_csv(folder / f"{name}-{table}.csv", index=False)

@@ -21,7 +21,7 @@ from dsgt.problems import Logistic
 from dsgt.reproduce import style
 from dsgt.reproduce.cases import Row
 from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
-from dsgt.reproduce.training import weights
+from dsgt.reproduce.training_run import weights
 from dsgt.run import iterate
 from dsgt.threads import threads
 

@@ -18,7 +18,7 @@ import torch
 from dsgt.algorithms import ALGORITHMS
 from dsgt.networks import Clocked
 from dsgt.reproduce.cases import Row, machine
-from dsgt.reproduce.training import classifier, weights
+from dsgt.reproduce.training_run import classifier, weights
 from dsgt.run import iterate
 from dsgt.threads import threads
 

@@ -12,7 +12,7 @@ from dsgt import topologies
 from dsgt.reproduce import style
 from dsgt.reproduce.cases import Row
 from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
-from dsgt.reproduce.training import Training, weights
+from dsgt.reproduce.training_run import TrainingRun, weights
 from dsgt.threads import threads
 
 FLOOR = -1 / 3
@@ -59,7 +59,7 @@ def measure(lab: Lab, plan: Size) -> Tables:
     spectra = lab.table([Spectra(n, seed) for n in plan.counts for seed in range(plan.graphs)])
     runs = lab.table(
         [
-            Training(
+            TrainingRun(
                 plan.data, "logistic", method, rule, n, plan.lr, seed, plan.epochs, plan.batch,
                 every=plan.every, unchecked=True, data_dir=lab.data_dir,
             )

@@ -18,7 +18,7 @@ from dsgt.algorithms import ALGORITHMS
 from dsgt.reproduce import style
 from dsgt.reproduce.cases import Row
 from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables
-from dsgt.reproduce.training import Unchecked
+from dsgt.reproduce.training_run import Unchecked
 from dsgt.run import iterate
 from dsgt.theory.stability import spectral_radius, window
 

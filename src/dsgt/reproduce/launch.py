@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dsgt
-
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 
 
@@ -26,7 +24,7 @@ def launch(launcher: str, nodes: int, module: str, argument: str) -> str:
         command += ["-m", module, argument]
     else:
         command = [str(MPIEXEC), "--oversubscribe", "-n", str(nodes), *python]
-    source = str(Path(dsgt.__file__).parents[1])
+    source = str(Path(__file__).parents[2])
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),

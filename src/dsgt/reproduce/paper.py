@@ -15,7 +15,7 @@ import pandas as pd
 from dsgt.comparison import PAPER_GRID
 from dsgt.reproduce.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
 from dsgt.reproduce.lab import Lab, Plan, Tables, records
-from dsgt.reproduce.training import Training
+from dsgt.reproduce.training_run import TrainingRun
 
 WEIGHTS = {"dsgt": "fdla", "dpsgd": "fdla", "atc-dpsgd": "fdla", "d2": "metropolis", "sgd": "all"}
 TUNING_SEED = 0
@@ -42,10 +42,10 @@ class Task(Plan):
 
     def training(
         self, lab: Lab, method: str, *, lr: float, seed: int, nodes: int, epochs: float, weights: str = ""
-    ) -> Training:
+    ) -> TrainingRun:
         """A run; the weights are the paper's for the method unless others are named."""
         nodes = 1 if method == "sgd" else nodes  # centralized: one node that holds everything
-        return Training(
+        return TrainingRun(
             self.data, self.model, method, weights or WEIGHTS[method], nodes, lr, seed, epochs, self.batch,
             every=self.every, partition=self.partition if nodes > 1 else "equal", worst=self.worst and nodes > 1,
             data_dir=lab.data_dir,

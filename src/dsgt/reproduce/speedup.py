@@ -21,9 +21,9 @@ from dsgt.reproduce.cases import Row, machine
 from dsgt.reproduce.clock import WIRES
 from dsgt.reproduce.lab import Experiment, Lab, Plan, Tables, records
 from dsgt.reproduce.launch import launch, launchers
-from dsgt.reproduce.node import MARK, RULE
 from dsgt.reproduce.paper import Task
-from dsgt.reproduce.training import weights
+from dsgt.reproduce.timed_node import MARK, RULE
+from dsgt.reproduce.training_run import weights
 from dsgt.run import iterate
 
 TIMED = ("number", "model", "together")
@@ -54,7 +54,7 @@ class Real:
             "launcher": self.launcher, "nodes": self.nodes, "data": self.data, "model": self.model,
             "batch": self.batch, "rounds": self.rounds, "data_dir": str(self.data_dir or ""),
         }  # fmt: skip
-        said = launch(self.launcher, self.nodes, "dsgt.reproduce.node", json.dumps(about))
+        said = launch(self.launcher, self.nodes, "dsgt.reproduce.timed_node", json.dumps(about))
         timed = json.loads(next(line for line in said.splitlines() if line.startswith(MARK))[len(MARK) :])
         return [row(timed)]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import torch
 from torch import Tensor
 
 from dsgt import metrics, topologies
@@ -19,11 +17,9 @@ from dsgt.core import Algorithm, Matrix, Mix, Needs
 from dsgt.data.names import named_data, named_partition
 from dsgt.data.sampling import WithReplacement
 from dsgt.divergence import DivergedError
-from dsgt.networks import Dense
 from dsgt.problems import Logistic, Model, lenet
-from dsgt.problems.erm import EmpiricalRisk
 from dsgt.reproduce.cases import Row
-from dsgt.run import iterate
+from dsgt.run import run
 from dsgt.threads import threads
 
 MEASURED: dict[str, metrics.Metric] = {
@@ -35,7 +31,7 @@ MEASURED: dict[str, metrics.Metric] = {
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRun:
     """One run. Everything but the place of the data determines its rows."""
 
     data: str
@@ -48,7 +44,7 @@ class Training:
     epochs: float
     batch: int
     every: float = 1.0
-    """Epochs between two measurements; where it is all epochs, the end alone is measured."""
+    """Epochs between two measurements; the start and the end are always measured."""
     partition: str = "equal"
     worst: bool = False
     """Whether the worst node's test accuracy is measured too."""
@@ -65,38 +61,24 @@ class Training:
         method: Algorithm[Any] = ALGORITHMS[self.method]()
         if self.unchecked:
             method = Unchecked(method)
-        measured = MEASURED | ({"worst": metrics.node_accuracy_min} if self.worst else {})
         rounds = max(1, round(self.epochs / problem.epochs_per_round))
-        every = max(1, round(self.every / problem.epochs_per_round))
-        with threads(1):  # the numbers must not depend on how many cores there are
-            return trajectory(method, problem, weights(self.weights, self.nodes), rounds, every, self, measured)
-
-
-def trajectory(
-    method: Algorithm[Any],
-    problem: EmpiricalRisk,
-    W: Matrix,
-    rounds: int,
-    every: int,
-    settings: Training,
-    measured: dict[str, metrics.Metric],
-) -> list[Row]:
-    """The rows of a run, those before it diverged included."""
-    network, rows = Dense(W), []
-    states = iterate(method, problem.oracle(settings.seed), network, problem.start(settings.seed), settings.lr)
-    k = 0
-    try:
-        with torch.no_grad():
-            for k, state in enumerate(islice(states, rounds + 1)):
-                if k == rounds or (k % every == 0 and every < rounds):
-                    seen = metrics.Snapshot(k, state.x, state, problem, network, 0.0)
-                    rows.append({"round": k} | {name: metric(seen) for name, metric in measured.items()})
-                    if not math.isfinite(rows[-1]["loss"]):
-                        raise DivergedError(0, k, settings.lr)
-    except DivergedError:
-        rows = [row for row in rows if math.isfinite(row["loss"])]
-        rows.append({"round": k, "epochs": k * problem.epochs_per_round, "loss": math.inf})
-    return rows
+        rows: list[Row] = []
+        try:
+            with threads(1):  # the numbers must not depend on how many cores there are
+                run(
+                    method,
+                    problem,
+                    weights(self.weights, self.nodes),
+                    rounds=rounds,
+                    lr=self.lr,
+                    every=max(1, round(self.every / problem.epochs_per_round)),
+                    metrics=MEASURED | ({"worst": metrics.node_accuracy_min} if self.worst else {}),
+                    seed=self.seed,
+                    watch=rows.append,
+                )
+        except DivergedError as error:
+            rows.append({"round": error.k, "epochs": error.k * problem.epochs_per_round, "loss": math.inf})
+        return rows
 
 
 def classifier(

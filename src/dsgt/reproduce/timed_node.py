@@ -23,7 +23,7 @@ from torch import Tensor
 
 from dsgt.algorithms import DSGT
 from dsgt.core import Done, Matrix, Mix, Network, Pending
-from dsgt.reproduce.training import classifier, weights
+from dsgt.reproduce.training_run import classifier, weights
 from dsgt.run import iterate
 
 TURNS = 15
