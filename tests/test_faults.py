@@ -21,6 +21,8 @@ import dsgt.theory.diverged
 from dsgt import checkpoint
 from dsgt.checkpoint import part as part_file
 from dsgt.core import tensors
+from dsgt.divergence import Attempt
+from dsgt.run import run as loop
 from faults import hosts
 from faults import jobs as fault_jobs
 from faults import suite as faults
@@ -182,10 +184,22 @@ def test_where_no_limit_is_known_the_general_advice_is_given():
     assert "lr is too large: lower it" in stopped_at(3.0, dsgt.networks.Cycle([W, W]))
 
 
+def test_the_loop_itself_computes_no_hint_and_who_shows_its_error_may_ask_for_one():
+    with pytest.raises(dsgt.DivergedError) as stopped:
+        loop(dsgt.DSGT(), problem(N), W, rounds=3000, lr=3.0, metrics=MEASURED, loss_limit=1e4)
+    assert "lr is too large: lower it" in str(stopped.value)
+    told = dsgt.theory.explain(stopped.value)
+    assert "about the limit of DSGT on this network" in str(told)
+    assert (told.k, told.node, told.lr, told.everywhere) == (
+        stopped.value.k, stopped.value.node, 3.0, True,
+    )  # fmt: skip
+    bare = dsgt.DivergedError(0, 3, 1.0)
+    assert dsgt.theory.explain(bare) is bare  # nothing is known of its run
+
+
 def test_a_small_lr_that_diverges_is_not_blamed():
-    grown = dsgt.theory.diverged.suggestion(
-        dsgt.DSGT(), dsgt.networks.Dense(W), problem(N), problem(N).start(0), 0, 0.01
-    )
+    attempt = Attempt(dsgt.DSGT(), problem(N), dsgt.networks.Dense(W), problem(N).start(0), 0)
+    grown = dsgt.theory.diverged.suggestion(attempt, 0.01)
     assert "lr = 0.01 is within" in grown
 
 

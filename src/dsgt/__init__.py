@@ -53,7 +53,8 @@ _NAMES = {
     "dsgt.divergence": ("DivergedError",),
     "dsgt.networks": ("NeighbourError",),
     "dsgt.optim": ("Optimizer",),
-    "dsgt.run": ("Result", "iterate", "run"),
+    "dsgt.run": ("Result", "iterate"),
+    "dsgt.theory.diverged": ("run",),  # the loop's, and it explains why a run has diverged
 }
 """Which module a name comes from. The methods, ``dsgt.DSGT`` and all others, are those that ``algorithms`` lists."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
@@ -88,7 +89,8 @@ class _Package(ModuleType):
     """``dsgt.run`` is the function, also after Python has loaded the file of this name and wants to call that so."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value.run if name == "run" and isinstance(value, ModuleType) else value)
+        if name != "run" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Package

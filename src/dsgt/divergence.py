@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from dsgt.core import Network
+from dsgt.core import Algorithm, Network
+from dsgt.problems.base import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """The run that diverged, for who can say why: ``theory.explain``."""
+
+    algorithm: Algorithm[Any]
+    problem: Problem
+    network: Network
+    x0: Tensor
+    seed: int
 
 
 class DivergedError(ArithmeticError):
     """A run is on its way to infinity: a gradient or a loss is no number any more, or the loss is beyond its limit."""
 
-    def __init__(self, node: int, k: int, lr: float, *, what: str = "", hint: str = "", where: str = "") -> None:
-        self.node, self.k, self.lr = node, k, lr
+    def __init__(
+        self,
+        node: int,
+        k: int,
+        lr: float,
+        *,
+        what: str = "",
+        hint: str = "",
+        where: str = "",
+        attempt: Attempt | None = None,
+    ) -> None:
+        self.node, self.k, self.lr, self.where, self.attempt = node, k, lr, where, attempt
         self.everywhere = bool(what)
         """Whether every node has seen it: the loss is measured by all, a gradient by one."""
         self.what = what or f"the gradient of node {node} in round {k} is not finite"
         hint = hint or "the data holds a NaN, or lr is too large: lower it, or use weights with a wider stability limit"
         super().__init__(f"{self.what} (lr = {lr:g}); {hint}{where and '; '}{where}")
+
+    def told(self, *, hint: str = "", where: str = "", attempt: Attempt | None = None) -> DivergedError:
+        """The same error with what somebody else knows about it."""
+        what = self.what if self.everywhere else ""
+        where, attempt = where or self.where, attempt or self.attempt
+        return DivergedError(self.node, self.k, self.lr, what=what, hint=hint, where=where, attempt=attempt)
 
 
 def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:

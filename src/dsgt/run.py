@@ -17,7 +17,7 @@ from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
-from dsgt.divergence import DivergedError, check_gradient
+from dsgt.divergence import Attempt, DivergedError, check_gradient
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
 from dsgt.threads import threads
@@ -225,11 +225,8 @@ def run(
                     break
                 resumed = time.perf_counter()
         except DivergedError as error:
-            from dsgt.theory.diverged import suggestion  # the theory stands on the loop, and is rarely needed here
-
-            hint = suggestion(algorithm, network, problem, problem.start(seed) if x0 is None else x0, seed, error.lr)
-            what = error.what if error.everywhere else ""
-            raise DivergedError(error.node, error.k, error.lr, what=what, hint=hint, where=keeper.where()) from error
+            attempt = Attempt(algorithm, problem, network, problem.start(seed) if x0 is None else x0, seed)
+            raise error.told(where=keeper.where(), attempt=attempt) from error
     state = settle(state)
     return Result(rows, state, network.gather(state.x))
 

@@ -23,8 +23,8 @@ from dsgt.divergence import DivergedError
 from dsgt.networks import NeighbourError
 from dsgt.networks.launched import KINDS, Launched, launched
 from dsgt.networks.peers import TIMEOUT
-from dsgt.run import run
 from dsgt.text import nearest
+from dsgt.theory.diverged import run
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 # mpiexec gives every rank a terminal of its own, also where its output goes to a file

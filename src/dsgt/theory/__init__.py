@@ -4,6 +4,7 @@ from dsgt.theory.advise import Advice, advise
 from dsgt.theory.bounds import Bound, Tuned, corollary_1, corollary_2, diminishing, theorem_1, theorem_2
 from dsgt.theory.centralized import Comparison, given_shards, given_union
 from dsgt.theory.constants import Constants, paper_step
+from dsgt.theory.diverged import explain
 from dsgt.theory.draws import Sampled
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import Independence, independence, typical_ratio
@@ -30,6 +31,7 @@ __all__ = [
     "corollary_2",
     "diminishing",
     "estimate",
+    "explain",
     "given_shards",
     "given_union",
     "independence",

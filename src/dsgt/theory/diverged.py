@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dsgt.core import Algorithm, Network
-from dsgt.problems.base import Oracle, Problem
+from dsgt.divergence import Attempt, DivergedError
+from dsgt.problems.base import Oracle
+from dsgt.run import run as loop
 from dsgt.theory.curvature import power_iteration
 from dsgt.theory.stability import Window, has_polynomial, window
 
@@ -23,16 +27,44 @@ MEASURED = 64
 """Up to this many nodes the limit of a method without a polynomial is measured, in about a second."""
 
 
-def suggestion(algorithm: Algorithm[Any], network: Network, problem: Problem, x0: Tensor, seed: int, lr: float) -> str:
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@torch.no_grad()
+def explain(error: DivergedError) -> DivergedError:
+    """The same error saying where the stability limit lies and which lr to try, as far as that is known."""
+    return error if error.attempt is None else error.told(hint=suggestion(error.attempt, error.lr))
+
+
+def explaining(run: Callable[P, R]) -> Callable[P, R]:
+    """A ``run`` whose ``DivergedError`` is explained: the loop itself knows no theory."""
+
+    @functools.wraps(run)
+    def with_explanation(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return run(*args, **kwargs)
+        except DivergedError as error:
+            raise explain(error) from error.__cause__
+
+    return with_explanation
+
+
+run = explaining(loop)
+"""What ``dsgt.run`` is."""
+
+
+def suggestion(attempt: Attempt, lr: float) -> str:
     """Where the stability limit lies, if it is known, and which lr to try.
 
     The curvature is that of a few rounds' batches at ``x0``, where the run started. Nobody is asked: on a real node the
     others may be gone.
     """
+    algorithm, problem, network = attempt.algorithm, attempt.problem, attempt.network
     name, bears = type(algorithm).__name__, _window(algorithm, network)
     if bears is None:
         return ""
-    L = _curvature(problem.oracle(seed), x0.expand(problem.nodes, -1).contiguous())
+    L = _curvature(problem.oracle(attempt.seed), attempt.x0.expand(problem.nodes, -1).contiguous())
     if not (np.isfinite(L) and L > 0):
         return ""
     limit = bears.high / L
