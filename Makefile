@@ -1,13 +1,20 @@
-# Two commands do everything: `make demo` and `make test`. Each builds its own environment first, once.
+# `make demo` shows what it does, `make check` is for every day, `make test` is the whole. Each builds its own environment
+# first, once.
 PYTHON ?= python3
 BIN := .venv/bin
 # A constraint must never turn into a multi-gigabyte CUDA download on a laptop: constraints.txt pins what is installed.
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+CONSTRAINTS ?= constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable
+# One thread a process: the tests' tensors are small, and threads of several processes wait for each other.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
-.PHONY: demo test lint types unit docs faults clean
+.PHONY: demo check test lint types fast unit docs faults clean
 
 demo: .venv/installed
 	$(BIN)/dsgt compare dsgt dpsgd d2 sgd
+
+# An answer within three minutes on two cores: all but the tests that are marked slow (tests/conftest.py says which).
+check: lint types fast
 
 test: lint types unit
 
@@ -18,10 +25,12 @@ lint: .venv/installed-test
 types: .venv/installed-test
 	$(BIN)/mypy
 
-# One thread a process: the tests' tensors are small, and threads of several processes wait for each other. A file in one
-# process: real nodes that its tests share are started once.
+fast: .venv/installed-test
+	$(PYTEST) --dist worksteal -m 'not slow'
+
+# A file in one process: real nodes that its tests share are started once. In the order of tests/conftest.py.
 unit: .venv/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(PYTEST) --dist loadfile --no-loadscope-reorder --durations=10
 
 # The documentation site, into site/; a broken link or a name without its place in the reference is an error.
 docs: .venv/installed-test
@@ -32,7 +41,7 @@ faults: .venv/installed-test
 	cd tests && ../$(BIN)/python -m faults.suite
 	cd tests && ../$(BIN)/python -m faults.drift
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv
 	$(INSTALL) '.[cli]'
 	touch $@

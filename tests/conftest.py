@@ -1,11 +1,36 @@
-"""What all tests share: no test may depend on how fast the machine is, or on luck."""
+"""What all tests share: what is slow, and that no test depends on how fast the machine is, or on luck."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+SLOW = [
+    "test_every_network",
+    "test_reproduce",
+    "test_peers",
+    "test_faults",
+    "test_resume",
+    "test_comparison_interrupted",
+    "test_report_browser",
+    "test_train",
+    "test_problems_runtime",
+    "test_checkpoint_fuzz",
+    "test_loaders_fuzz",
+    "test_network_files_fuzz",
+]
+"""Files that start real nodes, browsers or whole experiments, or try very many inputs. ``make check`` leaves them out,
+as every other test that is marked slow; ``make test`` begins with them, so that no core waits for them at the end."""
 
 # The same examples every time; an example may take as long as a busy machine makes it take. To look for others:
 # pytest --hypothesis-profile=explore
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", settings.get_profile("steady"), derandomize=False)
 settings.load_profile("steady")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker("slow")
+    items.sort(key=lambda item: SLOW.index(item.path.stem) if item.path.stem in SLOW else len(SLOW))
