@@ -14,8 +14,8 @@ import dsgt
 from dsgt import data, topologies
 from dsgt.cli import app
 from dsgt.problems import LeastSquares, Logistic
-from dsgt.theory.picture import draw_plan
 from dsgt.theory.plan import Plan, plan
+from dsgt.theory.plan_picture import draw_plan
 
 
 def asked(tmp_path: Path, *options: str) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from dsgt.algorithms import ALGORITHMS
 from dsgt.text import nearest
 from dsgt.theory import usable
 from dsgt.topologies import GRAPHS, WEIGHTS, eigen
-from dsgt.topologies.draw import averaging_curve
+from dsgt.topologies.drawing import averaging_curve
 from dsgt.topologies.matrix import to_dense
 
 SYMMETRIC = [name for name in WEIGHTS if name not in ("push", "pull")]

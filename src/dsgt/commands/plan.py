@@ -17,9 +17,9 @@ from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.text import nearest
 from dsgt.theory.centralized import SMALLEST_BATCH, given_union
-from dsgt.theory.picture import draw_plan
 from dsgt.theory.plan import Plan
 from dsgt.theory.plan import plan as make_plan
+from dsgt.theory.plan_picture import draw_plan
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()

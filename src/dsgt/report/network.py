@@ -13,7 +13,7 @@ import scipy.sparse
 from dsgt import topologies
 from dsgt.core import Matrix
 from dsgt.report.numbers import short
-from dsgt.topologies.draw import layout
+from dsgt.topologies.drawing import layout
 
 if TYPE_CHECKING:
     from dsgt.comparison import Settings

@@ -1,7 +1,11 @@
 """Networks: who hears whom (graphs), how much (weights), how fast they agree (spectrum), and what they look like."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsgt.extras import explained
 from dsgt.topologies.design import Design, design
-from dsgt.topologies.draw import draw, draw_side_by_side
 from dsgt.topologies.fastest import Fastest, fdla, fmmc
 from dsgt.topologies.files import from_adjacency, from_edges, read_network, write_network
 from dsgt.topologies.graphs import (
@@ -43,6 +47,9 @@ from dsgt.topologies.weights import (
     pull_weights,
     push_weights,
 )
+
+if TYPE_CHECKING:
+    from dsgt.topologies.drawing import draw, draw_side_by_side
 
 __all__ = [
     "GRAPHS",
@@ -96,3 +103,12 @@ __all__ = [
     "without",
     "write_network",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What draws is imported when it is used: training needs no matplotlib."""
+    if name not in ("draw", "draw_side_by_side"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with explained():
+        from dsgt.topologies import drawing
+    return getattr(drawing, name)
