@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch.distributed as dist
 
-from support.launch import TESTS, launch
+from dsgt.networks import TorchPeers
+from support.launch import TESTS, free_port, launch
 
 WORKER = str(TESTS / "workers" / "behaviour_worker.py")
 
@@ -27,6 +29,33 @@ def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int, b
 def test_networks_can_be_opened_one_after_the_other(kind: str, beside: tuple[str, ...]):
     finished = launch(kind, 3, WORKER, kind, "reopens", *beside)
     assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_a_restarted_job_does_not_read_the_addresses_of_the_one_before(monkeypatch: pytest.MonkeyPatch):
+    """torchrun keeps one store over all its restarts; what every start writes there must be its own."""
+    here, port = "127.0.0.1", free_port()
+    kept = dist.TCPStore(here, port, is_master=True)
+    about = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": here, "MASTER_PORT": port}
+    for name, value in (about | {"TORCHELASTIC_USE_AGENT_STORE": True}).items():
+        monkeypatch.setenv(name, str(value))
+
+    class Joined(Exception):  # noqa: N818 - no error: far enough
+        pass
+
+    def join(*_: object, store: dist.Store, **__: object) -> None:
+        raise Joined(store)
+
+    def store_of_start(number: int) -> dist.Store:
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(number))
+        with pytest.raises(Joined) as joined:
+            TorchPeers([[1.0]])
+        return joined.value.args[0]
+
+    monkeypatch.setattr(dist, "init_process_group", join)
+    store_of_start(0).set("address of node 0", "dead")
+    assert store_of_start(0).check(["address of node 0"])
+    assert not store_of_start(1).check(["address of node 0"])
+    assert kept.num_keys() > 0
 
 
 @pytest.mark.parametrize(("fault", "beside"), [("dies", ()), ("raises", ()), ("dies", ("beside",))])

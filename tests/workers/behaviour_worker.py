@@ -71,10 +71,12 @@ def peaceful() -> None:
         W = torch.from_numpy(ring(n))
         assert torch.allclose(net(v), (W @ rows)[me], rtol=1e-14)
         assert torch.allclose(net.flow(v), (W @ rows - rows)[me], atol=1e-14)
+        every_other = torch.stack([v, -v], dim=1)[:, 0]
+        assert torch.allclose(net(every_other), (W @ rows)[me], rtol=1e-14)
         a, b = net.together(v, v[:1] * 2)
         assert torch.allclose(torch.cat([a, b]), (W @ torch.cat([rows, rows[:, :1] * 2], dim=1))[me])
-        assert net.traffic.mixings == 3
-        assert net.bytes_sent == int((ring(n) > 0).sum() - n) * (3 + 3 + 4) * 8
+        assert net.traffic.mixings == 4
+        assert net.bytes_sent == int((ring(n) > 0).sum() - n) * (3 + 3 + 3 + 4) * 8
         for dtype in (torch.float32, torch.float64, torch.bfloat16):
             assert net(torch.ones(5, dtype=dtype)).dtype == dtype
         pending = net.start(v)
@@ -100,6 +102,13 @@ def peaceful() -> None:
         flights = [net.at(k).start(v * (k + 1)) for k in range(4)]
         for k, flight in reversed(list(enumerate(flights))):
             expected = torch.from_numpy([ring(n), lazy][k % 2]) @ rows * (k + 1)
+            assert torch.allclose(flight.wait(), expected[me], rtol=1e-14)
+
+    with connect(ring(n)) as one, connect(lazy) as other:  # node 0 sends first over the one, node 1 over the other
+        networks = {one: ring(n), other: lazy} if me % 2 else {other: lazy, one: ring(n)}
+        flights = [(net.start(v * (1 if net is one else 2)), net) for net in networks]
+        for flight, net in flights:
+            expected = torch.from_numpy(networks[net]) @ rows * (1 if net is one else 2)
             assert torch.allclose(flight.wait(), expected[me], rtol=1e-14)
 
     with connect(ring(n)) as net:
