@@ -1,131 +1,149 @@
-"""The documentation is true: every public name is in the reference, and the site is built without a warning."""
+"""What the documentation tells to type works: its Python is executed, its commands are known, its settings are read."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
-import os
 import re
-import subprocess
-import sys
-import zlib
+import tomllib
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
+import matplotlib as mpl
 import pytest
+import torch
+from typer.main import get_command
+from typer.testing import CliRunner
 
 import dsgt
+from dsgt import data, problems, topologies
+from dsgt.cli import app
+from dsgt.comparison import read_settings
+from support.launch import TESTS, launch
+from support.markdown import Block, blocks, prose
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
-PUBLIC = ["comparison", "report", "data.partition", "data.sampling", "data.synthetic"]
-"""Modules whose names users write out, beside those in ``dsgt.__all__``."""
-
-
-def hook() -> ModuleType:
-    """The one that lists the methods on their page."""
-    spec = importlib.util.spec_from_file_location("methods_page", DOCS / "api" / "methods.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def reference() -> dict[str, bool]:
-    """Every ``::: path`` of the reference, and whether its members are shown with it."""
-    text = "\n".join(hook().on_page_markdown(page.read_text()) for page in sorted((DOCS / "api").glob("*.md")))
-    found = re.findall(r"^::: (\S+)\n((?:    .*\n)*)", text + "\n", flags=re.MULTILINE)
-    return {path: "members: false" not in options for path, options in found}
+ROOT = TESTS.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+QUICK = {
+    "compare": ["--epochs", "0.2", "--seeds", "1", "--lr", "0.1", "--evaluations", "2", "--workers", "1"],
+    "train": ["--epochs", "0.2", "--evaluations", "2"],
+}
+"""What makes a command quick; the last flag wins."""
 
 
-def resolve(path: str) -> object:
-    head, *rest = path.split(".")
-    found: object = importlib.import_module(head)
-    for name in rest:
-        found = (
-            importlib.import_module(f"{found.__name__}.{name}") if not hasattr(found, name) else getattr(found, name)
-        )
-    return found
+def of(*languages: str) -> list[Any]:
+    found = [block for block in BLOCKS if block.runs and block.language in languages]
+    return [pytest.param(block, id=f"{block.page.name}:{block.line}") for block in found]
 
 
-def own_names(module: ModuleType) -> list[str]:
-    """What a module offers: ``__all__``, or what it defines without an underscore."""
-    if hasattr(module, "__all__"):
-        return list(module.__all__)
-    own = {name: getattr(value, "__module__", "") for name, value in vars(module).items() if not name.startswith("_")}
-    return [name for name, home in own.items() if home == module.__name__ or (home == "" and name.isupper())]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_code_block_is_fenced_and_says_its_language(page: Path):
+    assert not re.findall(r"\n\n {4}\S.*", prose(page)), "an indented block is not run; fence it"
+    assert {block.language for block in blocks(page)} <= {"python", "sh", "toml", "text"}
 
 
-def public_names() -> dict[str, object]:
-    modules = {name: value for name in dsgt.__all__ if inspect.ismodule(value := getattr(dsgt, name))}
-    found: dict[str, object] = {f"dsgt.{name}": getattr(dsgt, name) for name in dsgt.__all__}
-    for name, module in (modules | {name: importlib.import_module(f"dsgt.{name}") for name in PUBLIC}).items():
-        found |= {f"dsgt.{name}.{own}": getattr(module, own) for own in own_names(module)}
-    return found
+def reliable() -> dict[str, Any]:
+    """What docs/reliability.md takes for granted: a problem on a network of four nodes, and on one of three."""
+    graph, module, samples = topologies.complete(4), torch.nn.Linear(64, 10), data.digits()[0]
+
+    def shared_by(nodes: int) -> problems.Model:
+        shards, draws = data.partition.equal(samples, nodes), data.WithReplacement(batch=8)
+        return problems.Model(module, samples, shards, draws, strategy="loop")
+
+    names = {"dsgt": dsgt, "graph": graph, "W": topologies.metropolis(graph), "module": module}
+    return names | {"problem": shared_by(4), "problem_of_the_others": shared_by(3)}
 
 
-def documented() -> dict[int, object]:
-    """By identity: ``dsgt.DSGT`` and ``dsgt.algorithms.DSGT`` are one."""
-    found = []
-    for path, with_members in reference().items():
-        value = resolve(path)
-        found.append(value)
-        if inspect.ismodule(value) and with_members:
-            found += [getattr(value, name) for name in own_names(value)]
-    return {id(value): value for value in found}
+def python_of(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language == "python" and block.runs and not block.torchrun]
 
 
-def test_every_name_in_the_reference_exists():
-    missing = []
-    for path in reference():
-        try:
-            resolve(path)
-        except (AttributeError, ModuleNotFoundError):
-            missing.append(path)
-    assert not missing, "docs/api names what is not there (any more)"
+@pytest.mark.parametrize("page", [page for page in PAGES if python_of(page)], ids=lambda page: page.name)
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """From top to bottom, a block after the other, as a reader would."""
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    names = reliable() if page.name == "reliability.md" else {}
+    for block in python_of(page):
+        exec(compile(block.source, page, "exec"), names)
 
 
-def test_every_public_name_stands_in_the_reference():
-    known = documented()
-    missing = [path for path, value in public_names().items() if id(value) not in known]
-    assert not missing, "add a line '::: name' for each to a page of docs/api"
+def test_what_is_for_real_nodes_runs_under_torchrun(tmp_path: Path):
+    """README's loop, docs/reliability.md's and both examples, in one start of four processes."""
+    done = launch("torch", 4, str(TESTS / "workers" / "docs_worker.py"), str(tmp_path), str(ROOT))
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The documentation, built as ``make docs`` builds it."""
-    pytest.importorskip("mkdocs", reason="pip install 'dsgt[docs]' brings mkdocs")
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    return folder
+def test_the_example_for_mpi_differs_from_the_other_by_its_network():
+    torchrun, mpi = ((ROOT / "examples" / f"{name}_digits.py").read_text() for name in ("torchrun", "mpi"))
+    code = [re.sub(r'^""".*?"""', "", text, flags=re.DOTALL) for text in (torchrun, mpi)]
+    assert code[0].replace("TorchPeers", "MPIPeers") == code[1]
 
 
-def test_the_site_shows_every_public_name(site: Path):
-    """Its inventory is made from what is on the pages."""
-    inventory = zlib.decompress((site / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
-    shown = {line.split(" ")[0] for line in inventory.splitlines()}
-    names = {path: value for path, value in public_names().items() if not inspect.ismodule(value)}
-    missing = [path for path, value in names.items() if not shown & {path, defined_at(value)}]
-    assert not missing
+def parse(arguments: list[str]) -> None:
+    """By the command's own parser, without running it."""
+    context: Any = get_command(app).make_context("dsgt", list(arguments))
+    while hasattr(context.command, "resolve_command") and (rest := [*context._protected_args, *context.args]):
+        name, command, rest = context.command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
 
 
-def defined_at(value: object) -> str:
-    return f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None)}"
+def known(words: list[str]) -> bool:
+    """Whether a command of the documentation is one that can be given."""
+    match words:
+        case ["make", target]:
+            return re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE) is not None
+        case ["dsgt", *arguments]:
+            parse(arguments)
+            return True
+        case ["torchrun" | "mpiexec", *rest] if "dsgt" in rest:
+            return known(rest[rest.index("dsgt") :])
+        case ["torchrun" | "mpiexec", *_, script]:
+            return script == "train.py" or (ROOT / script).exists()
+        case ["python", script, *_]:
+            return (ROOT / script).exists()
+        case ["pip", "install", what]:
+            extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+            return set(re.findall(r"\w+", what.partition("[")[2])) <= set(extras)
+    return False
 
 
-def test_the_site_fetches_nothing_from_other_hosts_and_can_be_searched(site: Path):
-    pages = sorted(site.rglob("*.html"))
-    elsewhere = r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(?:https?:)?//"
-    assert not [page.name for page in pages if re.search(elsewhere, page.read_text())]
-    assert "one_peer_exponential" in (site / "search" / "search_index.json").read_text()
+@pytest.mark.parametrize("block", of("sh"))
+def test_every_command_of_a_block_is_known(block: Block):
+    assert not [" ".join(words) for words in block.commands if not known(words)], "mark it as not run, with a reason"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_in_the_text_is_known(page: Path):
+    """Where one is only named, its arguments may be missing."""
+    for quoted in re.findall(r"`((?:dsgt|make|pip install) [^`]+)`", prose(page)):
+        words = quoted.replace("'", "").split()
+        if not {"...", "--help", "--version"} & set(words):
+            try:
+                assert known(words), quoted
+            except Exception as error:
+                if type(error).__name__ != "MissingParameter":
+                    raise
+
+
+RUN = [words for block in BLOCKS for words in block.commands if words[0] == "dsgt" and words[1] in QUICK]
+
+
+@pytest.mark.parametrize("words", RUN, ids=" ".join)
+def test_a_command_that_compares_or_trains_does_so(words: list[str], tmp_path: Path):
+    done = CliRunner().invoke(app, [*words[1:], *QUICK[words[1]], "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "rows.jsonl").exists()
+
+
+@pytest.mark.parametrize("block", of("toml"))
+def test_a_settings_file_is_read(block: Block, tmp_path: Path):
+    file = tmp_path / "settings.toml"
+    file.write_text(block.text)
+    assert read_settings(file)
+
+
+def test_contributing_names_every_folder_and_file_of_the_package():
+    (tree,) = [block.text for block in blocks(ROOT / "CONTRIBUTING.md") if "core.py" in block.text]
+    named = [line.split()[0].rstrip("/") for line in tree.splitlines()]
+    there = [file.name for file in (ROOT / "src" / "dsgt").iterdir() if file.name != "__pycache__"]
+    assert sorted(named) == sorted(there), "say in one line of CONTRIBUTING.md, Architecture, what it is for"

@@ -1,0 +1,131 @@
+"""Every public name stands in the reference, and the site is built without a warning."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import dsgt
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PUBLIC = ["comparison", "report", "data.partition", "data.sampling", "data.synthetic"]
+"""Modules whose names users write out, beside those in ``dsgt.__all__``."""
+
+
+def hook() -> ModuleType:
+    """The one that lists the methods on their page."""
+    spec = importlib.util.spec_from_file_location("methods_page", DOCS / "api" / "methods.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reference() -> dict[str, bool]:
+    """Every ``::: path`` of the reference, and whether its members are shown with it."""
+    text = "\n".join(hook().on_page_markdown(page.read_text()) for page in sorted((DOCS / "api").glob("*.md")))
+    found = re.findall(r"^::: (\S+)\n((?:    .*\n)*)", text + "\n", flags=re.MULTILINE)
+    return {path: "members: false" not in options for path, options in found}
+
+
+def resolve(path: str) -> object:
+    head, *rest = path.split(".")
+    found: object = importlib.import_module(head)
+    for name in rest:
+        found = (
+            importlib.import_module(f"{found.__name__}.{name}") if not hasattr(found, name) else getattr(found, name)
+        )
+    return found
+
+
+def own_names(module: ModuleType) -> list[str]:
+    """What a module offers: ``__all__``, or what it defines without an underscore."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    own = {name: getattr(value, "__module__", "") for name, value in vars(module).items() if not name.startswith("_")}
+    return [name for name, home in own.items() if home == module.__name__ or (home == "" and name.isupper())]
+
+
+def public_names() -> dict[str, object]:
+    modules = {name: value for name in dsgt.__all__ if inspect.ismodule(value := getattr(dsgt, name))}
+    found: dict[str, object] = {f"dsgt.{name}": getattr(dsgt, name) for name in dsgt.__all__}
+    for name, module in (modules | {name: importlib.import_module(f"dsgt.{name}") for name in PUBLIC}).items():
+        found |= {f"dsgt.{name}.{own}": getattr(module, own) for own in own_names(module)}
+    return found
+
+
+def documented() -> dict[int, object]:
+    """By identity: ``dsgt.DSGT`` and ``dsgt.algorithms.DSGT`` are one."""
+    found = []
+    for path, with_members in reference().items():
+        value = resolve(path)
+        found.append(value)
+        if inspect.ismodule(value) and with_members:
+            found += [getattr(value, name) for name in own_names(value)]
+    return {id(value): value for value in found}
+
+
+def test_every_name_in_the_reference_exists():
+    missing = []
+    for path in reference():
+        try:
+            resolve(path)
+        except (AttributeError, ModuleNotFoundError):
+            missing.append(path)
+    assert not missing, "docs/api names what is not there (any more)"
+
+
+def test_every_public_name_stands_in_the_reference():
+    known = documented()
+    missing = [path for path, value in public_names().items() if id(value) not in known]
+    assert not missing, "add a line '::: name' for each to a page of docs/api"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation, built as ``make docs`` builds it."""
+    pytest.importorskip("mkdocs", reason="pip install 'dsgt[docs]' brings mkdocs")
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_site_shows_every_public_name(site: Path):
+    """Its inventory is made from what is on the pages."""
+    inventory = zlib.decompress((site / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
+    shown = {line.split(" ")[0] for line in inventory.splitlines()}
+    names = {path: value for path, value in public_names().items() if not inspect.ismodule(value)}
+    missing = [path for path, value in names.items() if not shown & {path, defined_at(value)}]
+    assert not missing
+
+
+def defined_at(value: object) -> str:
+    return f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None)}"
+
+
+def test_the_site_fetches_nothing_from_other_hosts_and_can_be_searched(site: Path):
+    pages = sorted(site.rglob("*.html"))
+    elsewhere = r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(?:https?:)?//"
+    assert not [page.name for page in pages if re.search(elsewhere, page.read_text())]
+    assert "one_peer_exponential" in (site / "search" / "search_index.json").read_text()
