@@ -42,7 +42,6 @@ inside a function and not for types either. Rooms on one line do not know each o
 
 AGAINST_THE_ORDER: set[tuple[str, str]] = {
     ("checkpoint.training", "optim"),
-    ("comparison.job", "__init__"),
     ("comparison.result", "report.page"),
 }
 """Arrows that point the wrong way today. This list only ever becomes shorter."""

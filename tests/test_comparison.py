@@ -7,10 +7,13 @@ import math
 import shlex
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import dsgt
 from dsgt.cli import app
+from dsgt.problems import named
+from dsgt.report import page
 from dsgt.topologies import fdla, lift, ring, write_network
 
 SMALL = {"nodes": 4, "graph": "ring", "epochs": 1.0, "lrs": (0.05, 0.1), "seeds": 2}
@@ -38,6 +41,26 @@ def test_the_same_numbers_come_out_of_one_worker_and_of_two():
     two = dsgt.compare(settings, workers=2, watch=seen.append)
     assert dsgt.compare(settings, workers=1).rows == two.rows
     assert {news.job.seed for news in seen} == {0, 1}
+
+
+def test_a_comparison_in_this_process_leaves_torch_its_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        dsgt.compare(dsgt.Settings(methods=("sgd",), **SMALL | {"seeds": 1, "lrs": (0.1,)}), workers=1)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_problem_of_a_seed_is_built_once(monkeypatch):
+    """For the check, for all runs of the seed and for the page; in every process."""
+    built = []
+    problem = named.Logistic
+    monkeypatch.setattr(named, "Logistic", lambda *given, **options: built.append(1) or problem(*given, **options))
+    named.named_problem.cache_clear()
+    page(dsgt.compare(dsgt.Settings(methods=("dsgt", "sgd"), **SMALL | {"seeds": 1}), workers=1))
+    assert len(built) == 1
 
 
 def test_a_run_that_diverges_is_kept_as_diverged_and_never_chosen():

@@ -290,8 +290,8 @@ HOSTILE = [
 
 def hostile(monkeypatch: pytest.MonkeyPatch) -> Comparison:
     """A comparison whose methods and network file have names that try everything."""
-    for name in HOSTILE:
-        monkeypatch.setitem(dsgt.ALGORITHMS, name, dsgt.DSGT)
+    for number, name in enumerate(HOSTILE):
+        monkeypatch.setitem(dsgt.ALGORITHMS, name, type(f"Hostile{number}", (dsgt.DSGT,), {}))
     found = comparison({name: {0.1: [0.3, 0.4], 9.0: [INF, INF]} for name in HOSTILE}, graph=f"{HOSTILE[0]}.json")
     assert isinstance(found.settings.graph, str)
     return found

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 Task = TypeVar("Task")
 Found = TypeVar("Found")
 
-PATIENCE = 0.1
+POLL_SECONDS = 0.1
 """Seconds between two looks at what happens meanwhile."""
 
 
-def finished(
+def run_tasks(
     act: Callable[[Task], Found],
     tasks: Sequence[Task],
     workers: int,
@@ -36,7 +36,7 @@ def finished(
     try:
         running = {pool.submit(act, task): task for task in tasks}
         while running:
-            done, _ = wait(running, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
             meanwhile()
             for future in done:
                 yield running.pop(future), future.result()

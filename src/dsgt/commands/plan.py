@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dsgt import data, topologies
+from dsgt import topologies
 from dsgt.core import Matrix
-from dsgt.data.names import DATA, named_data
-from dsgt.problems import Logistic, Model, lenet
+from dsgt.data.names import DATA
 from dsgt.problems.erm import EmpiricalRisk
+from dsgt.problems.named import MODELS, named_problem
 from dsgt.text import nearest
 from dsgt.theory.centralized import SMALLEST_BATCH, given_union
 from dsgt.theory.plan import Plan
@@ -23,7 +23,6 @@ from dsgt.theory.plan_picture import draw_plan
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
-MODELS = ("logistic", "lenet")
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -73,18 +72,17 @@ def _weights(graph: str, weights: str, nodes: int, seed: int) -> Matrix:
 def _problem(
     name: str, model: str, nodes: int, batch: int, skew: float | None, l2: float, seed: int, root: Path | None
 ) -> EmpiricalRisk:
-    images = model == "lenet"
-    dtype = torch.float32 if images else torch.float64
-    train, test = named_data(name, images=images, dtype=dtype, root=root)
-    if skew is None:
-        shards = data.partition.equal(train, nodes, seed=seed)
-    else:
-        shards = data.partition.dirichlet(train.targets, nodes, alpha=skew, seed=seed)
-    sampling = data.WithReplacement(batch=min(batch, len(train)))
-    if images:
-        shape = train.features.shape
-        return Model(lenet(channels=shape[1], size=shape[2], seed=seed), train, shards, sampling, test=test, l2=l2)
-    return Logistic(train, shards, sampling, test=test, l2=l2)
+    return named_problem(
+        name,
+        model,
+        nodes=nodes,
+        partition="equal" if skew is None else f"dirichlet:{skew}",
+        batch=batch,
+        seed=seed,
+        root=root,
+        l2=l2,
+        dtype=torch.float32 if model == "lenet" else torch.float64,
+    )
 
 
 def show(plan: Plan, *, latency: float, bandwidth: float) -> None:

@@ -13,7 +13,7 @@ from dsgt.checkpoint.journal import Journal
 from dsgt.comparison.job import Checkpoints, Job, Row
 from dsgt.comparison.result import Comparison
 from dsgt.comparison.settings import Settings
-from dsgt.comparison.work import Watch, results
+from dsgt.comparison.work import Watch, run_jobs
 
 FINISHED = "finished.jsonl"
 """Where a folder keeps its finished runs."""
@@ -55,8 +55,9 @@ def compare(
     for done, (job, found) in enumerate(rows.items(), start=1):
         if finished is not None:
             finished(done, len(jobs), job, found)
-    left = [job for job in jobs if job not in rows]
-    for job, found in results(left, workers, watch, checkpoints):
+    # Seed after seed, so that a process builds the problem of a seed once.
+    left = sorted((job for job in jobs if job not in rows), key=lambda job: job.seed)
+    for job, found in run_jobs(left, workers, watch, checkpoints):
         rows[job] = found
         if journal is not None:
             journal.append({"key": job.key, "rows": found})
@@ -69,7 +70,7 @@ def check(settings: Settings) -> None:
     """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed."""
     for method in settings.methods:
         settings.weights_for(method)
-    for seed in range(settings.seeds):
+    for seed in reversed(range(settings.seeds)):  # the first seed's problem is the one that is used next
         settings.problem(seed)
 
 

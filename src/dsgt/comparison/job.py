@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-import dsgt
 from dsgt import metrics
 from dsgt._version import __version__
 from dsgt.algorithms.named import method
@@ -22,6 +21,7 @@ from dsgt.checkpoint import fingerprint
 from dsgt.comparison.settings import Settings
 from dsgt.divergence import DivergedError
 from dsgt.run import run
+from dsgt.threads import threads
 
 Row = dict[str, Any]
 
@@ -37,10 +37,10 @@ MEASURED: dict[str, metrics.Metric] = {
 }
 """Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
 
-SHOWN = {"cli.py", "commands", "reproduce", "report", "theory"}
+NOT_COMPUTING = {"__init__.py", "__main__.py", "cli.py", "commands", "extras.py", "report", "reproduce", "theory"}
 """Parts of the package that no row depends on."""
 
-HOPELESS = 1000.0
+LOSS_LIMIT = 1000.0
 """Who guesses among ten classes has a mean loss of ln 10 = 2.3; a run that is here has diverged."""
 
 
@@ -89,7 +89,6 @@ class Job:
         ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured. With
         ``checkpoints`` the run goes on from where an earlier process was stopped.
         """
-        torch.set_num_threads(1)
         problem = self.settings.problem(self.seed)
         rounds = self.settings.rounds(problem)
         rows: list[Row] = []
@@ -101,21 +100,22 @@ class Job:
 
         folder = None if checkpoints is None else checkpoints.folder / self.name
         try:
-            run(
-                method(self.method),
-                problem,
-                self.settings.network(self.method, problem),
-                rounds=rounds,
-                lr=self.lr,
-                every=max(1, rounds // self.settings.evaluations),
-                metrics=MEASURED,
-                seed=self.seed,
-                watch=keep,
-                loss_limit=HOPELESS,
-                checkpoint_dir=folder,
-                checkpoint_every=None if checkpoints is None else checkpoints.every,
-                resume=folder is not None,
-            )
+            with threads(1):  # the rows must not depend on how many cores there are
+                run(
+                    method(self.method),
+                    problem,
+                    self.settings.network(self.method, problem),
+                    rounds=rounds,
+                    lr=self.lr,
+                    every=max(1, rounds // self.settings.evaluations),
+                    metrics=MEASURED,
+                    seed=self.seed,
+                    watch=keep,
+                    loss_limit=LOSS_LIMIT,
+                    checkpoint_dir=folder,
+                    checkpoint_every=None if checkpoints is None else checkpoints.every,
+                    resume=folder is not None,
+                )
         except DivergedError as diverged:
             if rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
                 rows.pop()
@@ -129,9 +129,9 @@ class Job:
 def _code() -> str:
     """A hash of this package's own text: who changes a method does not want yesterday's rows."""
     digest = hashlib.sha256()
-    folder = Path(dsgt.__file__).parent
+    folder = Path(__file__).parents[1]
     for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] in SHOWN:
+        if path.relative_to(folder).parts[0] in NOT_COMPUTING:
             continue
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

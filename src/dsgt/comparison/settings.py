@@ -12,12 +12,10 @@ from typing import Annotated, Any, Literal, Self
 from dsgt import topologies
 from dsgt.algorithms.named import label, method
 from dsgt.core import Matrix
-from dsgt.data.names import named_data, named_partition
-from dsgt.data.sampling import WithReplacement
 from dsgt.extras import explained
 from dsgt.networks.clocked import Clocked
-from dsgt.problems import Logistic, Model, lenet
 from dsgt.problems.erm import EmpiricalRisk
+from dsgt.problems.named import named_problem
 from dsgt.text import nearest
 from dsgt.topologies.needs import complaints
 
@@ -95,20 +93,19 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            raise ValueError("; ".join(_plainly(e) for e in error.errors())) from None
+            raise ValueError("; ".join(_in_words(e) for e in error.errors())) from None
 
     def problem(self, seed: int) -> EmpiricalRisk:
         """The data, the shards drawn with this seed, the model."""
-        images = self.model == "lenet"
-        train, test = named_data(self.data, images=images, root=self.data_dir)
-        shards = named_partition(self.partition, train, self.nodes, seed=seed)
-        sampling = WithReplacement(batch=self.batch)
-        if images:
-            _, channels, size, _ = train.features.shape
-            module = lenet(channels=channels, size=size, seed=seed)
-            # the fastest on CPUs, and named: a strategy found by measuring may differ in the last bits tomorrow
-            return Model(module, train, shards, sampling, test=test, strategy="loop")
-        return Logistic(train, shards, sampling, test=test)
+        return named_problem(
+            self.data,
+            self.model,
+            nodes=self.nodes,
+            partition=self.partition,
+            batch=self.batch,
+            seed=seed,
+            root=self.data_dir,
+        )
 
     def rounds(self, problem: EmpiricalRisk) -> int:
         return max(1, round(self.epochs / problem.epochs_per_round))
@@ -153,8 +150,8 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not TOML: {error}") from None
 
 
-def _plainly(error: Any) -> str:
-    """One of pydantic's errors: what was given, what was expected."""
+def _in_words(error: Any) -> str:
+    """What pydantic found: what was given, what was expected."""
     key, given = ".".join(str(part) for part in error["loc"]), error["input"]
     if error["type"] == "extra_forbidden":
         return nearest(key, Settings.model_fields, "setting")

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 
 from dsgt.comparison.job import Checkpoints, Job, Row
-from dsgt.processes import PATIENCE, finished
+from dsgt.processes import POLL_SECONDS, run_tasks
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class News:
 Watch = Callable[[News], None]
 
 
-def results(
+def run_jobs(
     jobs: Sequence[Job], workers: int, watch: Watch | None, checkpoints: Checkpoints | None
 ) -> Iterator[tuple[Job, list[Row]]]:
     """Each job with its rows, in the order in which they finish."""
@@ -43,7 +43,7 @@ def results(
                 watch(news)
 
     act = partial(_work, checkpoints=checkpoints)
-    yield from finished(act, jobs, workers, prepare=_prepare, given=(queue,), meanwhile=listen)
+    yield from run_tasks(act, jobs, workers, prepare=_prepare, given=(queue,), meanwhile=listen)
 
 
 _queue: SimpleQueue[News]
@@ -66,7 +66,7 @@ def _teller(job: Job, watch: Watch | None) -> Callable[[int, int, float], None] 
 
     def tell(k: int, rounds: int, loss: float) -> None:
         nonlocal last
-        if k == rounds or time.monotonic() - last > PATIENCE:
+        if k == rounds or time.monotonic() - last > POLL_SECONDS:
             last = time.monotonic()
             watch(News(job, k, rounds, loss))
 

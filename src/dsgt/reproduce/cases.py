@@ -88,7 +88,7 @@ def _done(cases: Sequence[Case], workers: int) -> Iterator[tuple[Case, list[Row]
     if workers < 2 or len(cases) < 2:
         yield from ((case, case()) for case in cases)
     else:
-        yield from processes.finished(_rows, cases, workers, prepare=torch.set_num_threads, given=(1,))
+        yield from processes.run_tasks(_rows, cases, workers, prepare=torch.set_num_threads, given=(1,))
 
 
 def _rows(case: Case) -> list[Row]:

@@ -17,8 +17,9 @@ import torch
 
 from dsgt.algorithms import ALGORITHMS
 from dsgt.networks import Clocked
+from dsgt.problems.named import named_problem
 from dsgt.reproduce.cases import Row, machine
-from dsgt.reproduce.training_run import classifier, weights
+from dsgt.reproduce.training_run import weights
 from dsgt.run import iterate
 from dsgt.threads import threads
 
@@ -57,7 +58,9 @@ class Gradient:
         return f"timing {self.model}, {self.batch // self.nodes} samples"
 
     def __call__(self) -> list[Row]:
-        problem = classifier(self.data, self.model, self.nodes, "equal", self.batch, 0, self.data_dir)
+        problem = named_problem(
+            self.data, self.model, nodes=self.nodes, partition="equal", batch=self.batch, seed=0, root=self.data_dir
+        )
         node = problem[0]
         oracle, x = node.oracle(0), node.start(0)
         took = []

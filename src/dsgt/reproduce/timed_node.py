@@ -23,7 +23,8 @@ from torch import Tensor
 
 from dsgt.algorithms import DSGT
 from dsgt.core import Done, Matrix, Mix, Network, Pending
-from dsgt.reproduce.training_run import classifier, weights
+from dsgt.problems.named import named_problem
+from dsgt.reproduce.training_run import weights
 from dsgt.run import iterate
 
 TURNS = 15
@@ -98,7 +99,9 @@ def parts(alone: Iterator[Any], mix: Mix, model: Tensor, message: Tensor, rounds
 def main(about: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     root = Path(about["data_dir"]) if about["data_dir"] else None
-    problem = classifier(about["data"], about["model"], about["nodes"], "equal", about["batch"], 0, root)
+    problem = named_problem(
+        about["data"], about["model"], nodes=about["nodes"], partition="equal", batch=about["batch"], seed=0, root=root
+    )
     rounds = max(2, about["rounds"] // TURNS)
     timed: dict[str, list[Any]] = {"number": [], "model": [], "together": []}
     with connect(about["launcher"], about["nodes"]) as network, torch.no_grad():

@@ -14,10 +14,8 @@ from torch import Tensor
 from dsgt import metrics, topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Matrix, Mix, Needs
-from dsgt.data.names import named_data, named_partition
-from dsgt.data.sampling import WithReplacement
 from dsgt.divergence import DivergedError
-from dsgt.problems import Logistic, Model, lenet
+from dsgt.problems.named import named_problem
 from dsgt.reproduce.cases import Row
 from dsgt.run import run
 from dsgt.threads import threads
@@ -57,7 +55,15 @@ class TrainingRun:
 
     def __call__(self) -> list[Row]:
         """The metric rows; the last has an infinite loss where the run diverged."""
-        problem = classifier(self.data, self.model, self.nodes, self.partition, self.batch, self.seed, self.data_dir)
+        problem = named_problem(
+            self.data,
+            self.model,
+            nodes=self.nodes,
+            partition=self.partition,
+            batch=self.batch,
+            seed=self.seed,
+            root=self.data_dir,
+        )
         method: Algorithm[Any] = ALGORITHMS[self.method]()
         if self.unchecked:
             method = Unchecked(method)
@@ -79,20 +85,6 @@ class TrainingRun:
         except DivergedError as error:
             rows.append({"round": error.k, "epochs": error.k * problem.epochs_per_round, "loss": math.inf})
         return rows
-
-
-def classifier(
-    name: str, model: str, nodes: int, shared: str, batch: int, seed: int, root: Path | None
-) -> Logistic | Model:
-    """Logistic regression or LeNet on this data set, shared out with this seed; LeNet starts from it too."""
-    train, test = named_data(name, images=model == "lenet", root=root)
-    shards = named_partition(shared, train, nodes, seed=seed)
-    sampling = WithReplacement(batch=batch)
-    if model == "logistic":
-        return Logistic(train, shards, sampling, test=test)
-    channels, size = train.features.shape[1:3]
-    net = lenet(channels=channels, size=size, seed=seed)
-    return Model(net, train, shards, sampling, test=test, strategy="loop")  # one strategy: runs repeat bit for bit
 
 
 def graph(nodes: int) -> nx.Graph[int]:
