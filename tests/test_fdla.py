@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dsgt import topologies
-from dsgt.topologies.fastest import schur
+from dsgt.topologies.fastest import balanced, schur
 from dsgt.topologies.fastest.certificate import lower_bound
 from dsgt.topologies.fastest.problem import Problem
 from dsgt.topologies.matrix import to_dense
@@ -204,3 +204,16 @@ def test_a_gap_that_rounding_forbids_is_reported() -> None:
 def test_a_tolerance_that_is_not_positive_is_refused() -> None:
     with pytest.raises(ValueError, match="tol is 0"):
         topologies.fdla(topologies.ring(4), tol=0)
+
+
+@pytest.mark.parametrize("n", [4, 7])
+def test_a_markov_chain_is_scaled_no_further_than_its_nodes_have_weight_to_give(n: int) -> None:
+    """A star with weights 1/n: twice as fast would be 2n/(n + 1) times as much, but the centre has n/(n - 1) only."""
+    graph = nx.star_graph(n - 1)
+    chain, free = (Problem.of(graph, nonnegative=nonnegative) for nonnegative in (True, False))
+    w = torch.full((n - 1,), 1 / n, dtype=torch.float64)
+    capped, rho = balanced(chain, w)
+    assert capped.numpy() == pytest.approx(np.full(n - 1, 1 / (n - 1)))
+    assert float(chain.at_nodes(capped).max()) <= 1
+    assert rho == pytest.approx(1 - 1 / (n - 1))
+    assert balanced(free, w)[0].numpy() == pytest.approx(np.full(n - 1, 2 / (n + 1)))

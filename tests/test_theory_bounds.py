@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,25 @@ def test_e20_the_printed_distance_without_its_square_is_violated_beyond_6_only(d
     assert c.largest_step == 1.0
     assert (trace.excess[0] > 3 * c.n * math.sqrt(c.distance2)) == violated
     assert trace.excess[0] <= theorem_2(c, 1.0, 1).total
+
+
+def test_every_term_of_both_theorems_is_what_a_pencil_gives():
+    """rho = 1/4 makes rho^2 (1 + sqrt(rho))^2 / (1 - rho)^3 = 1/3, and C = 2 L X1 / (1 - sqrt(rho)) = 4."""
+    c = Constants(n=2, L=1.0, rho=0.25, sigma2=1.0, gap=2.0, distance2=1.0, X1=1.0)
+    first, second = theorem_1(c, 0.25, 10), theorem_2(c, 0.25, 10)
+    terms = ("optimisation", "variance", "network", "initial")
+    # 12 D^2 / (K gamma), 9 L sigma^2 gamma, 96/3 n L^2 sigma^2 gamma^2, 12 n L C / K
+    assert [getattr(first, term) for term in terms] == pytest.approx([19.2, 2.25, 4.0, 9.6])
+    # 3 n d^2 / (K gamma), 5 sigma^2 gamma / n, 48/3 L sigma^2 gamma^2, 6 C / K
+    assert [getattr(second, term) for term in terms] == pytest.approx([2.4, 0.625, 1.0, 2.4])
+
+
+@pytest.mark.parametrize("last", [0.0, -0.1])
+def test_steps_that_fall_below_every_step_above_0_are_refused(last: float):
+    c = Constants(n=2, L=1.0, rho=0.25, sigma2=1.0, gap=2.0)
+    for theorem in (theorem_1, theorem_2):
+        with pytest.raises(ValueError, match=f"the step is {last:g}, but Theorem 1 holds for 0 < step"):
+            theorem(replace(c, distance2=1.0), lambda k: 0.1 if k < 5 else last, 10)
 
 
 def test_corollary_2_is_theorem_1_at_its_own_step_and_holds_for_a_run():
