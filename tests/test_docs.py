@@ -67,6 +67,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
         exec(compile(block.source, page, "exec"), names)
 
 
+@pytest.mark.slow
 def test_what_is_for_real_nodes_runs_under_torchrun(tmp_path: Path):
     """README's loop, docs/reliability.md's and both examples, in one start of four processes."""
     done = launch("torch", 4, str(TESTS / "workers" / "docs_worker.py"), str(tmp_path), str(ROOT))
