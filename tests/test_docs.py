@@ -140,7 +140,7 @@ def test_a_command_that_compares_or_trains_does_so(words: list[str], tmp_path: P
 def test_a_settings_file_is_read(block: Block, tmp_path: Path):
     file = tmp_path / "settings.toml"
     file.write_text(block.text)
-    assert read_settings(file)
+    assert dsgt.Settings.of(read_settings(file)).methods
 
 
 def test_contributing_names_every_folder_and_file_of_the_package():
