@@ -19,15 +19,8 @@ beside = pytest.mark.parametrize("beside", [(), ("beside",)], ids=["in front", "
 
 @pytest.mark.parametrize(("n", "beside"), [(2, ()), (3, ()), (3, ("beside",))])
 @kinds
-def test_real_nodes_mix_gather_drain_and_refuse_as_promised(kind: str, n: int, beside: tuple[str, ...]):
+def test_real_nodes_open_mix_gather_drain_refuse_and_reopen_as_promised(kind: str, n: int, beside: tuple[str, ...]):
     finished = launch(kind, n, WORKER, kind, "peaceful", *beside)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-
-
-@beside
-@kinds
-def test_networks_can_be_opened_one_after_the_other(kind: str, beside: tuple[str, ...]):
-    finished = launch(kind, 3, WORKER, kind, "reopens", *beside)
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
