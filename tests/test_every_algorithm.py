@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -13,16 +14,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dsgt
-from dsgt.core import Done, Pending, settle, tensors, with_tensors
+from dsgt.core import Algorithm, Done, Pending, settle, tensors, with_tensors
 from dsgt.networks import Cycle, Dense
 from dsgt.run import iterate
 from dsgt.topologies.weights import metropolis
-from support.cases import CASES, F64, Case, graph, lazy, quadratic
+from support.cases import CASES, F64, Case, HeavyBall, Quadratic, graph, lazy, quadratic
 from support.reference import REFERENCE
 
 N = 8
 each = pytest.mark.parametrize("name", CASES)
 EXACT = [name for name, case in CASES.items() if case.algorithm.exact]
+PLAIN = [name for name, case in CASES.items() if case.mean == HeavyBall(0.0)]
 BIASED = [name for name, case in CASES.items() if not case.algorithm.exact]
 CHANGING = [name for name, case in CASES.items() if not case.algorithm.needs.static]
 
@@ -59,9 +61,8 @@ def test_equals_the_published_recursion_under_a_changing_learning_rate(name: str
     def G(X: np.ndarray, k: int) -> np.ndarray:
         return problem.stochastic(torch.from_numpy(X), k).numpy()
 
-    x0 = torch.zeros(N, 5, dtype=F64) if name == "sgd" else starts(N)
-    expected = REFERENCE[name](G, lambda k: W, x0.numpy(), lr, 60)
-    found = models(trajectory(case, problem.stochastic, W, x0, lr, 60))
+    expected = REFERENCE[name](G, lambda k: W, starts(N).numpy(), lr, 60)
+    found = models(trajectory(case, problem.stochastic, W, starts(N), lr, 60))
     assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13  # 60 rounds of round-off
 
 
@@ -73,13 +74,19 @@ def test_equals_the_published_recursion_on_a_network_that_changes(name: str):
     def G(X: np.ndarray, k: int) -> np.ndarray:
         return problem.stochastic(torch.from_numpy(X), k).numpy()
 
-    x0 = torch.zeros(N, 5, dtype=F64) if name == "sgd" else starts(N)
-    expected = REFERENCE[name](G, lambda k: Ws[k % 3], x0.numpy(), lambda k: 0.02, 40)
-    found = models(trajectory(case, problem.stochastic, Cycle(Ws), x0, 0.02, 40))
+    expected = REFERENCE[name](G, lambda k: Ws[k % 3], starts(N).numpy(), lambda k: 0.02, 40)
+    found = models(trajectory(case, problem.stochastic, Cycle(Ws), starts(N), 0.02, 40))
     assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13
 
 
-@each
+def mean_path(case: Case, problem: Quadratic, states: list, lr) -> tuple[Tensor, Tensor]:
+    """Where the mean of the nodes was, and where it should have been."""
+    found = torch.stack([getattr(s, case.carrier).mean(dim=0) for s in states])
+    gradients = [problem.stochastic(s.x, k).mean(dim=0) for k, s in enumerate(states[:-1])]
+    return found, torch.stack(case.mean(found[0], gradients, lr))
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_one_node_alone_is_sgd_bit_for_bit(name: str):
     problem, x = quadratic(1), torch.zeros(5, dtype=F64)
     states = trajectory(CASES[name], problem.stochastic, [[1.0]], x, 0.05, 100)
@@ -88,36 +95,44 @@ def test_one_node_alone_is_sgd_bit_for_bit(name: str):
         x = x - 0.05 * problem.node_gradient(0, x, k)
 
 
+@each
+def test_one_node_alone_moves_as_its_mean_does(name: str):
+    case, problem = CASES[name], quadratic(1)
+    states = trajectory(case, problem.stochastic, [[1.0]], torch.ones(5, dtype=F64), 0.05, 100)
+    found, expected = mean_path(case, problem, states, lambda k: 0.05)
+    assert relative(found, expected) < 1e-13  # 100 rounds of round-off
+    assert relative(states[-1].x[0], found[-1]) < 1e-15
+
+
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.atc])
-def test_averaging_everyone_is_centralized_sgd(name: str):
-    problem, x = quadratic(N), torch.zeros(5, dtype=F64)
-    states = trajectory(CASES[name], problem.stochastic, np.full((N, N), 1 / N), x, 0.03, 60)
-    for k, state in enumerate(states):
-        assert relative(state.x, x.expand(N, -1)) < 1e-12 if k else True
-        x = x - 0.03 * problem.stochastic(x.expand(N, -1), k).mean(dim=0)
+def test_averaging_everyone_is_centralized(name: str):
+    case, problem, x = CASES[name], quadratic(N), torch.ones(5, dtype=F64)
+    states = trajectory(case, problem.stochastic, np.full((N, N), 1 / N), x, 0.02, 60)
+    gradients = [problem.stochastic(s.x[:1].expand(N, -1), k).mean(dim=0) for k, s in enumerate(states[:-1])]
+    expected = torch.stack(case.mean(x, gradients, lambda k: 0.02))
+    assert relative(models(states), expected[:, None].expand(-1, N, -1)) < 1e-12
 
 
 @each
 def test_invariants_hold_after_every_round(name: str):
     case, problem = CASES[name], quadratic(N)
     states = trajectory(case, problem.stochastic, case.weights(graph(N)), starts(N), 0.02, 200)
-    moved = 0.0
-    for k, state in enumerate(states[1:]):
-        fields = tensors(state)
-        if case.tracked:
-            tracker, gradient = (fields[f].mean(dim=0) for f in case.tracked)
-            assert torch.allclose(tracker, gradient, rtol=1e-12, atol=1e-12)
-        if case.zero_sum:
-            assert fields[case.zero_sum].sum(dim=0).abs().max() < 1e-12
-        if name == "sgp":
-            assert abs(fields["w"].sum().item() - N) < 1e-12
-        before = states[k].x if name != "sgp" else states[k].u
-        after = state.x if name != "sgp" else state.u
-        g = problem.stochastic(states[k].x, k)
-        step = after.mean(dim=0) - before.mean(dim=0)
-        assert torch.allclose(step, -0.02 * g.mean(dim=0), rtol=1e-9, atol=1e-12)  # the mean is centralized
-        moved = max(moved, step.norm().item())
-    assert moved > 0.01  # the test moved at all
+    for state in states[1:]:
+        check_invariants(case, state)
+    found, expected = mean_path(case, problem, states, lambda k: 0.02)
+    assert relative(found, expected) < 1e-12  # 200 rounds of round-off
+    assert (found[1:] - found[:-1]).norm(dim=1).max() > 0.01  # the test moved at all
+
+
+def check_invariants(case: Case, state: tuple) -> None:
+    fields, method = tensors(state), case.algorithm
+    if method.tracker:
+        tracker, gradient = (fields[f].mean(dim=0) for f in method.tracker)
+        assert torch.allclose(tracker, gradient, rtol=1e-11, atol=1e-11)
+    if method.zero_sum:
+        assert fields[method.zero_sum].sum(dim=0).abs().max() < 1e-11
+    if case.mass:
+        assert abs(fields[case.mass].sum().item() - len(state.x)) < 1e-12
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -225,17 +240,13 @@ def test_float32_does_not_drift_once_the_nodes_agree(name: str):
 
 @given(n=st.integers(2, 9), seed=st.integers(0, 10_000), name=st.sampled_from(sorted(CASES)))
 @settings(max_examples=60, deadline=None)
-def test_on_any_connected_graph_the_mean_model_moves_by_the_mean_gradient(n: int, seed: int, name: str):
+def test_on_any_connected_graph_the_mean_moves_as_it_should(n: int, seed: int, name: str):
     case, problem, network = CASES[name], quadratic(n, seed=seed), graph(n, seed)
     states = trajectory(case, problem.stochastic, case.weights(network), starts(n), 0.01, 15)
-    for k in range(15):
-        carrier = [s.u if name == "sgp" else s.x for s in states[k : k + 2]]
-        step = (carrier[1] - carrier[0]).mean(dim=0)
-        expected = -0.01 * problem.stochastic(states[k].x, k).mean(dim=0)
-        assert torch.allclose(step, expected, rtol=1e-9, atol=1e-11)
-        if case.tracked:
-            tracker, gradient = (tensors(states[k + 1])[f].mean(dim=0) for f in case.tracked)
-            assert torch.allclose(tracker, gradient, rtol=1e-11, atol=1e-11)
+    for state in states[1:]:
+        check_invariants(case, state)
+    found, expected = mean_path(case, problem, states, lambda k: 0.01)
+    assert torch.allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_d2_with_the_lazy_weights_is_exact_diffusion():
@@ -250,6 +261,44 @@ def test_sgp_on_a_balanced_network_is_adapt_then_combine():
     sgp = models(trajectory(CASES["sgp"], problem.stochastic, W, starts(N), 0.02, 100))
     atc = models(trajectory(CASES["atc-dpsgd"], problem.stochastic, W, starts(N), 0.02, 100))
     assert relative(sgp, atc) < 1e-13
+
+
+@pytest.mark.parametrize("method", [dsgt.DecentLaM(0), dsgt.MomentumDSGD(0), dsgt.QGDSGDm(0), dsgt.QGDSGDm(0, 0.5)])
+def test_without_momentum_a_momentum_method_is_adapt_then_combine(method: Algorithm):
+    problem, W = quadratic(N), metropolis(graph(N))
+    found = models(
+        trajectory(replace(CASES["atc-dpsgd"], algorithm=method), problem.stochastic, W, starts(N), 0.02, 100)
+    )
+    atc = models(trajectory(CASES["atc-dpsgd"], problem.stochastic, W, starts(N), 0.02, 100))
+    assert relative(found, atc) < 1e-13
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.95])
+@pytest.mark.parametrize("name", ["decentlam", "momentum-dsgd", "qg-dsgdm"])
+def test_momentum_is_the_published_recursion_with_every_parameter(name: str, beta: float):
+    problem, W = quadratic(N), metropolis(graph(N))
+    parameters = {"beta": beta} | ({"mu": 0.7} if name == "qg-dsgdm" else {})
+    case = replace(CASES[name], algorithm=dsgt.ALGORITHMS[name](**parameters))
+
+    def G(X: np.ndarray, k: int) -> np.ndarray:
+        return problem.stochastic(torch.from_numpy(X), k).numpy()
+
+    expected = REFERENCE[name](G, lambda k: W, starts(N).numpy(), lambda k: 0.01, 60, **parameters)
+    found = models(trajectory(case, problem.stochastic, W, starts(N), 0.01, 60))
+    assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13
+
+
+def test_momentum_of_what_the_network_did_stops_where_d_psgd_stops_and_mixed_momentum_farther_away():
+    problem, W, lr = quadratic(N), metropolis(graph(N)), 1e-2
+
+    def missed(name: str) -> float:
+        x = trajectory(CASES[name], problem.full, W, torch.zeros(5, dtype=F64), lr, 6000)[-1].x
+        return (x - problem.optimum).norm().item()
+
+    plain = missed("atc-dpsgd")
+    assert missed("decentlam") == pytest.approx(plain, rel=1e-9)
+    assert missed("qg-dsgdm") == pytest.approx(plain, rel=1e-9)
+    assert 1.5 * plain < missed("momentum-dsgd") < 10 * plain  # 1 / (1 - beta), were the momentum not mixed
 
 
 def test_dsgt_is_exact_on_one_peer_exponential_graphs():

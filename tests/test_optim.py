@@ -23,7 +23,7 @@ from dsgt.checkpoint.signals import LOOK_EVERY
 from dsgt.core import Algorithm, Mix
 from dsgt.networks import Dense, TorchPeers
 from dsgt.topologies.weights import metropolis
-from support.cases import CASES, F64
+from support.cases import CASES, F64, HeavyBall
 from support.played import Played
 
 
@@ -68,12 +68,12 @@ def equal(a: nn.Module, b: nn.Module) -> bool:
     return all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case.mean, HeavyBall)])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_alone_with_a_scheduler_it_is_torchs_sgd(alone, name: str, decay: float):
-    ours, theirs = model(), model()
-    opt = dsgt.Optimizer(ours.parameters(), CASES[name].algorithm, alone, lr=0.1, weight_decay=decay)
-    ref = torch.optim.SGD(theirs.parameters(), lr=0.1, weight_decay=decay)
+    ours, theirs, case = model(), model(), CASES[name]
+    opt = dsgt.Optimizer(ours.parameters(), case.algorithm, alone, lr=0.1, weight_decay=decay)
+    ref = torch.optim.SGD(theirs.parameters(), lr=0.1, weight_decay=decay, momentum=case.mean.beta)
     schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(o, T_max=20) for o in (opt, ref)]
     for batch in batches(20):
         for net, o in ((ours, opt), (theirs, ref)):
@@ -126,6 +126,21 @@ def test_a_step_is_the_methods_update_over_that_rounds_network(algorithm: Algori
         g = 0.5 * parameters_to_vector(gradient) + 0.3 * state[0]
         state = algorithm.update(state, g, network.at(k), 0.1)
         assert torch.allclose(parameters_to_vector(ours.parameters()), state[0], rtol=1e-12)  # seven steps' round-off
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_alone_it_moves_as_the_methods_mean_does(alone, name: str):
+    net, gradients, path = model(), [], []
+    opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, alone, lr=0.1)
+    for batch in batches(20):
+        opt.zero_grad()
+        loss_of(net, batch).backward()
+        gradients.append(parameters_to_vector(p.grad for p in net.parameters()).clone())
+        path.append(parameters_to_vector(net.parameters()).detach().clone())
+        opt.step()
+    path.append(parameters_to_vector(net.parameters()).detach())
+    expected = CASES[name].mean(path[0], gradients, lambda k: 0.1)
+    assert torch.allclose(torch.stack(path), torch.stack(expected), rtol=1e-13, atol=1e-14)
 
 
 def test_parameters_and_gradients_are_views_of_one_vector_each(alone):

@@ -87,18 +87,18 @@ def test_a_restart_makes_every_invariant_true_again_and_keeps_the_models(name: s
     restarted = dsgt.restart_tracking(case.algorithm, broken, W.at(20))
     assert torch.allclose(restarted.x, broken.x, rtol=1e-14)
     fields = tensors(restarted)
-    if case.tracked:
-        y, g = case.tracked
+    if case.algorithm.tracker:
+        y, g = case.algorithm.tracker
         assert torch.equal(fields[y].mean(dim=0), fields[g].mean(dim=0))
-    if case.zero_sum:
-        assert not fields[case.zero_sum].any()
+    if case.algorithm.zero_sum:
+        assert not fields[case.algorithm.zero_sum].any()
 
 
 def test_drift_is_measured_where_there_is_something_to_drift():
     for name, case in CASES.items():
         options = {"rounds": 30, "lr": 0.01, "metrics": {"drift": metrics.tracking_drift}}
         W = case.weights(graph(N))
-        if case.tracked or case.zero_sum:
+        if case.algorithm.tracker or case.algorithm.zero_sum:
             assert max(dsgt.run(case.algorithm, problem(N), W, **options).column("drift")) < 1e-13, name
         else:
             with pytest.raises(ValueError, match="tracking_drift needs a tracker or a sum of flows"):

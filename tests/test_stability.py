@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import dsgt
 from dsgt.core import Algorithm
 from dsgt.networks import Dense
 from dsgt.topologies.weights import metropolis
@@ -45,8 +46,8 @@ def distance(algorithm: Algorithm, W: np.ndarray, lr: float, rounds: int) -> flo
 def test_converges_just_below_its_limit_and_not_just_above(name: str, network: str):
     case, W = CASES[name], NETWORKS[network]
     low = np.linalg.eigvalsh(W)[0]
-    if name == "d2" and low <= -1 / 3:
-        pytest.skip("the lower end of its window is tested below")
+    if (floor := case.algorithm.needs.floor) is not None and low <= floor:
+        pytest.skip("below the smallest eigenvalue that the method may use; that end is tested below")
     limit = case.limit(low)
     below, above = (distance(case.algorithm, W, f * limit, 20_000) for f in (0.99, 1.01))
     biased = 0 if case.algorithm.exact else 100 * limit  # stops beside the optimum, but stops
@@ -78,6 +79,38 @@ def test_metropolis_on_k33_breaks_d2():
     W = metropolis(nx.complete_bipartite_graph(3, 3))
     assert distance(CASES["d2"].algorithm, W, 0.1, 3000) == np.inf
     assert distance(CASES["dsgt"].algorithm, W, 0.1, 3000) < 1e-9
+
+
+def almost_periodic(low: float) -> np.ndarray:
+    return np.array([[1 + low, 1 - low], [1 - low, 1 + low]]) / 2
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.algorithm.needs.floor is not None])
+def test_just_below_the_smallest_eigenvalue_it_may_use_a_small_step_diverges(name: str):
+    algorithm = CASES[name].algorithm
+    above, below = (almost_periodic(algorithm.needs.floor + d) for d in (0.01, -0.01))
+    assert distance(algorithm, above, 1e-3, 20_000) < 10
+    assert distance(algorithm, below, 1e-3, 20_000) > 1e6
+
+
+def test_the_eigenvalue_that_quasi_global_momentum_needs_follows_from_its_parameters():
+    for beta, mu in ((0.5, 0.5), (0.9, 0.1), (0.1, 0.9)):
+        algorithm = dsgt.QGDSGDm(beta, mu)
+        above, below = (almost_periodic(algorithm.needs.floor + d) for d in (0.005, -0.005))
+        assert distance(algorithm, above, 1e-4, 20_000) < 10
+        assert distance(algorithm, below, 1e-4, 40_000) > 1e6
+    with pytest.raises(ValueError, match=r"QGDSGDm needs the smallest eigenvalue of W above -0\.75"):
+        dsgt.iterate(dsgt.QGDSGDm(0.5, 0.5), lambda x, k: x, almost_periodic(-0.8), torch.zeros(1, dtype=F64), 0.1)
+
+
+@pytest.mark.parametrize("algorithm", [dsgt.DecentLaM(), dsgt.QGDSGDm()])
+def test_momentum_that_needs_a_symmetric_w_diverges_on_a_directed_ring(algorithm: Algorithm):
+    n = 24
+    W = (np.eye(n) + np.roll(np.eye(n), 1, axis=1)) / 2
+    assert distance(algorithm, W, 1e-3, 5000) > 1e6
+    assert distance(dsgt.MomentumDSGD(), W, 1e-3, 5000) < 1e3
+    with pytest.raises(ValueError, match="needs a symmetric W"):
+        dsgt.iterate(algorithm, lambda x, k: x, W, torch.zeros(1, dtype=F64), 0.1)
 
 
 def dsgt_models(W: np.ndarray, lr, rounds: int) -> tuple[list[Tensor], list[Tensor]]:

@@ -42,12 +42,12 @@ def test_the_closed_forms_are_where_a_root_leaves_the_unit_circle(name: str, wei
     method, W = type(CASES[name].algorithm), WEIGHTS[weights]
     w, found = np.linalg.eigvalsh(W), window(method, W)
     if found.low > 0:
-        assert name == "d2"
+        assert w[0] <= CASES[name].algorithm.needs.floor
         assert spectral_radius(method, w, 0.999 * found.low) > 1
         assert spectral_radius(method, w, 1.001 * found.low) < 1
     assert spectral_radius(method, w, 0.999 * found.high) < 1
     assert spectral_radius(method, w, 1.001 * found.high) > 1
-    assert found.high == pytest.approx(CASES[name].limit(w[0]))
+    assert found.high == pytest.approx(CASES[name].limit(w[0]), rel=1e-4)  # a crossing is found to 4 digits
 
 
 class Momentum(dsgt.DSGT):

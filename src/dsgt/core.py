@@ -203,6 +203,7 @@ class Algorithm(ABC, Generic[S]):
     """
 
     needs: ClassVar[Needs] = Needs()
+    """Ask an instance: where the parameters decide it, it is a property."""
     sends: ClassVar[int]
     """How many m-vectors a node sends to each neighbour in a round."""
     exact: ClassVar[bool]

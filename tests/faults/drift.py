@@ -31,8 +31,8 @@ def main() -> int:
         for before, k in itertools.pairwise((-1, *LOOKS)):
             state = next(itertools.islice(states, k - before - 1, None))
             off.append(float((state.x - a.double().mean(dim=0)).abs().max()))
-        fields = tensors(state)
-        y = fields["Wy"] - fields["g"] if case.tracked else fields["d"]
+        fields, method = tensors(state), case.algorithm
+        y = fields[method.tracker[0]] - fields[method.tracker[1]] if method.tracker else fields[method.zero_sum]
         print(f"| {name} | " + " | ".join(f"{d:.1e}" for d in off) + f" | {y.double().mean(dim=0).norm():.1e} |")
         worst = max(worst, *off[1:])
     return int(worst > ALLOWED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,16 +42,55 @@ def push(graph: nx.Graph) -> np.ndarray:
     return W / W.sum(axis=0)
 
 
+Rate = Callable[[int], float]
+Mean = Callable[[Tensor, Sequence[Tensor], Rate], list[Tensor]]
+"""Where the mean of the nodes is, round by round, if it starts at x and the mean gradients are these."""
+
+
+@dataclass(frozen=True)
+class HeavyBall:
+    """Centralized SGD; with momentum, as torch.optim.SGD has it."""
+
+    beta: float = 0.0
+
+    def __call__(self, x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, m = [x], torch.zeros_like(x)
+        for k, g in enumerate(gradients):
+            m = self.beta * m + g
+            path.append(path[-1] - lr(k) * m)
+        return path
+
+
+@dataclass(frozen=True)
+class QuasiGlobal:
+    """The momentum is a moving mean of the steps."""
+
+    beta: float
+    mu: float
+
+    def __call__(self, x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, m = [x], torch.zeros_like(x)
+        for k, g in enumerate(gradients):
+            step = self.beta * m + g
+            path.append(path[-1] - lr(k) * step)
+            m = self.mu * m + (1 - self.mu) * step
+        return path
+
+
 @dataclass(frozen=True)
 class Case:
+    """What holds for one method; the tests of all methods ask this table and no name."""
+
     algorithm: Algorithm[Any]
     weights: Weights = metropolis
+    mean: Mean = HeavyBall()
+    """What the mean model does, whatever the network; also one node alone."""
+    carrier: str = "x"
+    """The field of the state whose mean over the nodes is that mean model."""
+    mass: str | None = None
+    """A field of the state whose sum over the nodes stays n."""
     atc: bool = False
-    """With W = 11'/n and equal starts it is centralized SGD, step by step."""
-    tracked: tuple[str, str] | None = None
-    """Two fields of the state whose means over the nodes are equal after every round."""
-    zero_sum: str | None = None
-    """A field of the state whose sum over the nodes stays zero."""
+    """With W = 11'/n and equal starts every node is the mean, step by step."""
     limit: Callable[[float], float] | None = None
     """lambda_n -> the lr L at which it stops converging on quadratics (ALGORITHMS, section 2)."""
 
@@ -60,20 +99,18 @@ CASES: dict[str, Case] = {
     "sgd": Case(dsgt.SGD(), average, atc=True),
     "dpsgd": Case(dsgt.DPSGD(), limit=lambda low: 1 + low),
     "atc-dpsgd": Case(dsgt.AtcDPSGD(), atc=True, limit=lambda low: 2.0),
-    "dsgt": Case(
-        dsgt.DSGT(),
-        atc=True,
-        tracked=("Wy", "g"),
-        limit=lambda low: min(2.0, (1 - low**2) / -low) if low < 0 else 2.0,
+    "dsgt": Case(dsgt.DSGT(), atc=True, limit=lambda low: min(2.0, (1 - low**2) / -low) if low < 0 else 2.0),
+    "gnsd": Case(dsgt.GNSD(), limit=lambda low: (1 + low) ** 2 / 2),
+    "aug-dgm": Case(dsgt.AugDGM(), atc=True, limit=lambda low: min(2.0, (1 + low) ** 2 / (2 * low**2))),
+    "extra": Case(dsgt.EXTRA(), limit=lambda low: (5 + 3 * low) / 4),
+    "exact-diffusion": Case(dsgt.ExactDiffusion(), limit=lambda low: 2.0),
+    "d2": Case(dsgt.D2(), lazy, atc=True, limit=lambda low: 2.0),
+    "sgp": Case(dsgt.SGP(), push, carrier="u", mass="w"),
+    "decentlam": Case(
+        dsgt.DecentLaM(), mean=HeavyBall(0.9), atc=True, limit=lambda low: min(3.8, 1 - 1 / low) if low < 0 else 3.8
     ),
-    "gnsd": Case(dsgt.GNSD(), tracked=("Wy", "g"), limit=lambda low: (1 + low) ** 2 / 2),
-    "aug-dgm": Case(
-        dsgt.AugDGM(), atc=True, tracked=("y", "g"), limit=lambda low: min(2.0, (1 + low) ** 2 / (2 * low**2))
-    ),
-    "extra": Case(dsgt.EXTRA(), zero_sum="q", limit=lambda low: (5 + 3 * low) / 4),
-    "exact-diffusion": Case(dsgt.ExactDiffusion(), zero_sum="d", limit=lambda low: 2.0),
-    "d2": Case(dsgt.D2(), lazy, atc=True, zero_sum="d", limit=lambda low: 2.0),
-    "sgp": Case(dsgt.SGP(), push),
+    "momentum-dsgd": Case(dsgt.MomentumDSGD(), mean=HeavyBall(0.9), atc=True, limit=lambda low: 3.8),
+    "qg-dsgdm": Case(dsgt.QGDSGDm(), mean=QuasiGlobal(0.9, 0.9), atc=True, limit=lambda low: 2 + 0.18 / 1.9),
 }
 
 

@@ -18,6 +18,7 @@ Rate = Callable[[int], float]
 
 
 def sgd(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    X = np.tile(X.mean(axis=0), (len(X), 1))
     path = [X]
     for k in range(rounds):
         X = np.tile((X - lr(k) * G(X, k)).mean(axis=0), (len(X), 1))
@@ -117,6 +118,37 @@ def sgp(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]
     return path
 
 
+def decentlam(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9) -> list[Array]:
+    path, M = [X], np.zeros_like(X)
+    for k in range(rounds):
+        M = beta * M + (X - W(k) @ (X - lr(k) * G(X, k))) / lr(k)
+        X = X - lr(k) * M
+        path.append(X)
+    return path
+
+
+def momentum_dsgd(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9) -> list[Array]:
+    path, U = [X], np.zeros_like(X)
+    for k in range(rounds):
+        U = beta * U + G(X, k)
+        X = X - lr(k) * U
+        U, X = W(k) @ U, W(k) @ X
+        path.append(X)
+    return path
+
+
+def qg_dsgdm(
+    G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9, mu: float = 0.9
+) -> list[Array]:
+    path, quasi_global = [X], np.zeros_like(X)
+    for k in range(rounds):
+        M = beta * quasi_global + G(X, k)
+        X, before = W(k) @ (X - lr(k) * M), X
+        quasi_global = mu * quasi_global + (1 - mu) * (before - X) / lr(k)
+        path.append(X)
+    return path
+
+
 REFERENCE = {
     "sgd": sgd,
     "dpsgd": dpsgd,
@@ -128,4 +160,7 @@ REFERENCE = {
     "exact-diffusion": exact_diffusion,
     "d2": d2,
     "sgp": sgp,
+    "decentlam": decentlam,
+    "momentum-dsgd": momentum_dsgd,
+    "qg-dsgdm": qg_dsgdm,
 }

@@ -1,8 +1,8 @@
 """One node of a real network, started by test_every_network under torchrun or mpiexec.
 
-usage: peer_worker.py torch|mpi FOLDER [beside]: runs every method on the quadratic of support/cases.py, once through
-``iterate`` and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectory in FOLDER.
-With ``beside``, vectors of any size travel in the background.
+usage: peer_worker.py torch|mpi FOLDER METHOD...: runs these methods on the quadratic of support/cases.py, once through
+``iterate`` and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectories in FOLDER.
+Four nodes do it a second time, with vectors of any size travelling in the background.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ import torch
 from torch import Tensor, nn
 
 import dsgt
-from dsgt.core import Network
+from dsgt.core import Network, Pending
 from support.cases import CASES, F64, Case, graph, quadratic
 from support.launch import HANGING
 
 ROUNDS = 200
 LR = 0.02
-BESIDE = {"dsgt", "dpsgd", "gnsd", "extra"}
-"""The methods that start a message and wait for it later."""
+
+
+def waits_later(case: Case) -> bool:
+    """Whether the method starts a message and waits for it after the next gradient."""
+    state = case.algorithm.init(torch.zeros(1, 1), dsgt.networks.Dense([[1.0]]).at(0))
+    return any(isinstance(f, Pending) for f in state)
 
 
 def network(kind: str, W: object) -> Network:
@@ -81,7 +85,7 @@ def by_optimizer(case: Case, net: Network, n: int) -> Tensor:
     return torch.stack(trajectory)
 
 
-def main(kind: str, folder: Path) -> None:
+def main(kind: str, folder: Path, names: list[str]) -> None:
     if kind == "torch":
         import torch.distributed as dist
 
@@ -91,14 +95,18 @@ def main(kind: str, folder: Path) -> None:
         from mpi4py import MPI
 
         n = MPI.COMM_WORLD.Get_size()
-    found = {}
-    for name, case in CASES.items():
-        with network(kind, case.weights(graph(n))) as net:
-            found[name, "iterate"] = by_iterate(case, net, n)
-            sent = net.traffic.mixings
-            found[name, "optimizer"] = by_optimizer(case, net, n)
-            assert sent <= ROUNDS * case.algorithm.sends + 2, (name, sent)
-            assert (net._background is not None) == (name in BESIDE and "beside" in sys.argv), name
+    found: dict[tuple[str, str], list[Tensor]] = {}
+    for beside in (False, True)[: 1 + (n == 4)]:
+        if beside:
+            dsgt.networks.peers.BESIDE = dsgt.buffers.LARGE_BYTES = 1
+        for name in names:
+            case = CASES[name]
+            with network(kind, case.weights(graph(n))) as net:
+                found.setdefault((name, "iterate"), []).append(by_iterate(case, net, n))
+                sent = net.traffic.mixings
+                found.setdefault((name, "optimizer"), []).append(by_optimizer(case, net, n))
+                assert sent <= ROUNDS * case.algorithm.sends + 2, (name, sent)
+                assert (net._background is not None) == (beside and waits_later(case)), name
     torch.save(found, folder / f"node{net.node}.pt")
     if kind == "torch":
         dist.destroy_process_group()
@@ -106,6 +114,4 @@ def main(kind: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if "beside" in sys.argv:
-        dsgt.networks.peers.BESIDE = dsgt.buffers.LARGE_BYTES = 1
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

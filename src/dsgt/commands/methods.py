@@ -41,7 +41,7 @@ def methods_command(
 def _table() -> Table:
     table = Table("method", "sends", "exact on uneven data", "needs")
     for name, kind in ALGORITHMS.items():
-        table.add_row(name, str(kind.sends), _exact(kind), str(kind.needs))
+        table.add_row(name, str(kind.sends), _exact(kind), str(kind().needs))
     return table
 
 

@@ -86,7 +86,7 @@ def summarise(comparison: Comparison) -> list[Line]:
 
 
 def is_centralized(method: str) -> bool:
-    return method in ALGORITHMS and ALGORITHMS[method].needs.average
+    return method in ALGORITHMS and ALGORITHMS[method]().needs.average
 
 
 def measured(lines: Sequence[Line], keys: Sequence[str]) -> list[str]:

@@ -12,7 +12,8 @@ def usable(W: MatrixLike) -> dict[str, str]:
     """Every method by name: empty where it may use W, else why not and what to do."""
     matrix = as_matrix(W)
     said: dict[Needs, str] = {}  # many methods need the same, and eigenvalues of a large W are costly
-    for method in ALGORITHMS.values():
-        if method.needs not in said:
-            said[method.needs] = "; ".join(complaints(method.needs, [matrix]))
-    return {name: said[method.needs] for name, method in ALGORITHMS.items()}
+    asked = {name: method().needs for name, method in ALGORITHMS.items()}
+    for needs in asked.values():
+        if needs not in said:
+            said[needs] = "; ".join(complaints(needs, [matrix]))
+    return {name: said[needs] for name, needs in asked.items()}
