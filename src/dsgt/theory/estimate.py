@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from dsgt.core import Needs, Network
-from dsgt.data.sampling import WithReplacement
 from dsgt.problems.base import Problem
-from dsgt.problems.erm import EmpiricalRisk
-from dsgt.problems.least_squares import LeastSquares
 from dsgt.problems.logistic import Logistic
-from dsgt.run import as_network, as_start
+from dsgt.run import as_network
 from dsgt.theory.constants import Constants
-from dsgt.theory.curvature import batch_noise, closed_form, curvatures_met
-from dsgt.theory.draws import Sampled, descend, expensive, mean_gradients, spread
+from dsgt.theory.draws import Sampled
+from dsgt.theory.looks import Curvatures, Start, curvatures, noise, start_of
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 from dsgt.topologies.spectrum import rho_of_rounds
@@ -111,68 +106,48 @@ def estimate(
     """
     network = as_network(network)
     mixing, notes = mixing_rate(network)
-    if problem.nodes != network.nodes:
-        raise ValueError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition it again")
-    quick = expensive(problem)
-    draws = (8 if quick else 32) if draws is None else draws
-    if draws < 2:
-        raise ValueError(f"draws is {draws}, but a variance needs at least 2")
-    start = problem.start(seed) if x0 is None else x0
-    X = as_start(start, network) if network.node is None else start.expand(problem.nodes, start.shape[-1]).clone()
-    x1 = X.mean(dim=0)
-    gradients, about = mean_gradients(problem, X, seed, draws)
-    notes += about
-
-    known = closed_form(problem)
-    look = partial(curvatures_met, problem, gradients, seed=seed, quick=quick)
-    here = (*known[:2], batch_noise(problem)) if known and isinstance(problem, LeastSquares) else look(X)
-    L_i, L_F, mu = known or (here[0], here[1], 0.0)
-    if known:
-        notes.append("L_i and L hold everywhere: closed form")
-    else:
-        notes.append("L_i and L are local: power iteration on the Hessian at the start; they may grow during training")
-    if not float(L_i.max()) > 0:
-        raise ValueError("every gradient is constant at the start (L = 0): start elsewhere, or nothing can be learnt")
-    later, progress = descend(problem, gradients, X, here[1])
-    met = [here] if isinstance(problem, LeastSquares) else [here, look(later)]
-
-    optimum, bounded = problem.optimum, isinstance(problem, Logistic)
-    there = later if optimum is None else optimum.expand_as(X).contiguous()
-    G = gradients(there)
-    at_start, at_end = spread(problem, X, gradients(X), seed, draws), spread(problem, there, G, seed, draws)
-    worst = at_start if at_start.total.value >= at_end.total.value else at_end
-    where = "the end of a short descent" if optimum is None else "the optimum"
-    why = "logistic gradients are bounded" if bounded else "if the variance grows no further; `growing` fits lambda"
-    notes.append(f"sigma^2 is the larger one of the start and {where}, from {draws} rounds; lambda = 0: {why}")
+    at, about = start_of(problem, network, x0, draws, seed)
+    curved, optimum, x1 = curvatures(at), problem.optimum, at.X.mean(dim=0)
+    seen = noise(at, curved.later if optimum is None else optimum.expand_as(at.X).contiguous())
     gap = _gap(problem, x1, optimum, lowest)
-    if optimum is None:
-        notes.append(f"F* >= {lowest:g} stands in for the unknown optimum, so F(x_1) - F* is an upper bound")
-
-    slope = float(gradients(x1.expand_as(X).contiguous()).double().sum(dim=0).norm())  # grad f = n grad F
-    excess = max(0.0, float((at_start.per_node - at_end.per_node).max()))
+    t, losses = curved.progress
     return Estimate(
         n=problem.nodes,
         rho=mixing,
-        L_i=L_i,
-        L_F=L_F,
-        L_met=max(float(m[0].max()) for m in met),
-        L_F_met=max(m[1] for m in met),
-        L_noise=max(m[2] for m in met),
-        mu=mu,
-        sigma2=worst.total,
-        sigma2_i=worst.per_node,
-        sigma2_end=at_end.total,
-        sigma2_sample=_one_sample(problem, there[0], G, at_end.per_node),
-        bounded=bounded,
-        lam=math.sqrt(excess) / slope if slope > 0 else 0.0,
-        zeta2=float((G - G.mean(dim=0)).double().square().sum()) / problem.nodes,
+        L_i=curved.L_i,
+        L_F=curved.L_F,
+        L_met=curved.L_met,
+        L_F_met=curved.L_F_met,
+        L_noise=curved.L_noise,
+        mu=curved.mu,
+        sigma2=seen.worst.total,
+        sigma2_i=seen.worst.per_node,
+        sigma2_end=seen.end.total,
+        sigma2_sample=seen.one_sample,
+        bounded=isinstance(problem, Logistic),
+        lam=seen.lam,
+        zeta2=seen.zeta2,
         gap=gap,
         distance2=None if optimum is None else float((x1 - optimum).double().square().sum()),
-        progress=torch.stack([progress[0], (progress[1] - progress[1][0] + gap).clamp_min(0.0)], dim=1),
-        X1=float((X - x1).double().square().sum()),
-        Y1=at_start.disagreement,
-        assumptions=tuple(notes),
+        progress=torch.stack([t, (losses - losses[0] + gap).clamp_min(0.0)], dim=1),
+        X1=float((at.X - x1).double().square().sum()),
+        Y1=seen.start.disagreement,
+        assumptions=(*notes, *about, *_assumptions(at, curved, optimum, lowest)),
     )
+
+
+def _assumptions(at: Start, curved: Curvatures, optimum: Tensor | None, lowest: float) -> list[str]:
+    if curved.everywhere:
+        notes = ["L_i and L hold everywhere: closed form"]
+    else:
+        notes = ["L_i and L are local: power iteration on the Hessian at the start; they may grow during training"]
+    where = "the end of a short descent" if optimum is None else "the optimum"
+    bounded = isinstance(at.problem, Logistic)
+    why = "logistic gradients are bounded" if bounded else "if the variance grows no further; `growing` fits lambda"
+    notes.append(f"sigma^2 is the larger one of the start and {where}, from {at.draws} rounds; lambda = 0: {why}")
+    if optimum is None:
+        notes.append(f"F* >= {lowest:g} stands in for the unknown optimum, so F(x_1) - F* is an upper bound")
+    return notes
 
 
 def _gap(problem: Problem, x1: Tensor, optimum: Tensor | None, lowest: float) -> float:
@@ -182,20 +157,6 @@ def _gap(problem: Problem, x1: Tensor, optimum: Tensor | None, lowest: float) ->
     if value < lowest:
         raise ValueError(f"F(x_1) = {value:g} is below lowest = {lowest:g}: give a value that F never falls below")
     return value - lowest
-
-
-def _one_sample(problem: Problem, x: Tensor, G: Tensor, variances: Tensor) -> float | None:
-    """The variance of the gradient of one sample of the union: within the shards and between them.
-
-    Var[s_i] = w_i^2 (within_i) / b_i for sampling with replacement, w_i = n N_i/N; for other ways it is not told.
-    """
-    if not (isinstance(problem, EmpiricalRisk) and isinstance(problem.sampling, WithReplacement)):
-        return None
-    w, share = problem.weights.double(), problem.shards.sizes.double() / problem.samples
-    within = variances.to(w.device) * problem.batch.double() / w**2
-    means = (G.double() - problem.l2 * x.double()) / w[:, None]
-    between = (means - share @ means).square().sum(dim=1)
-    return float(share @ (within + between))
 
 
 def mixing_rate(network: Network) -> tuple[float, list[str]]:
