@@ -21,7 +21,7 @@ import dsgt
 from dsgt.buffers import Buffers
 from dsgt.checkpoint.signals import LOOK_EVERY
 from dsgt.core import Algorithm, Mix
-from dsgt.networks import Dense, TorchPeers
+from dsgt.networks import Dense, Peers, TorchPeers
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, F64, HeavyBall
 from support.played import Played
@@ -397,7 +397,7 @@ def test_after_a_step_that_fails_the_model_is_whole_and_nothing_half_written_is_
     saved, before = copy.deepcopy(opt.state_dict()), parameters_to_vector(net.parameters())
     with monkeypatch.context() as broken:
         for way in ("start", "start_flow", "__call__", "flow", "into"):
-            broken.setattr(TorchPeers, way, lost)
+            broken.setattr(Peers, way, lost)
         with pytest.raises(dsgt.NeighbourError):
             step(net, opt, second)
     assert torch.equal(parameters_to_vector(net.parameters()), before)
@@ -419,7 +419,7 @@ def test_where_the_second_message_fails_the_model_is_that_after_the_step(alone, 
         step(twin, whole, batch)
     (third,) = batches(3)[2:]
     with monkeypatch.context() as broken:
-        broken.setattr(TorchPeers, "start", lost)
+        broken.setattr(Peers, "start", lost)
         with pytest.raises(dsgt.NeighbourError):
             step(net, opt, third)
     step(twin, whole, third)
@@ -455,7 +455,7 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
 ):
     """W y - s, in the background as soon as W y has arrived: the same bits, saved and loaded in between or not."""
     monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
-    monkeypatch.setattr("dsgt.networks.peers.BESIDE", 1)
+    monkeypatch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
     used: list[bool] = []
 
     def train(*, ahead: bool) -> torch.Tensor:
@@ -499,7 +499,7 @@ def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
     step(net, opt, first)
     training.save()
     with monkeypatch.context() as broken:
-        broken.setattr(TorchPeers, "__call__", lost)
+        broken.setattr(Peers, "__call__", lost)
         with pytest.raises(dsgt.NeighbourError):
             step(net, opt, second)
     assert training.resume() == 1

@@ -196,6 +196,6 @@ def absent() -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if "beside" in sys.argv:
-        dsgt.networks.peers.BESIDE = dsgt.buffers.LARGE_BYTES = 1
+        dsgt.networks.peers.BACKGROUND_FROM = dsgt.buffers.LARGE_BYTES = 1
     scenarios = (peaceful, dies, raises, hangs, absent)
     {scenario.__name__: scenario for scenario in scenarios}[sys.argv[2]]()

@@ -98,7 +98,7 @@ def main(kind: str, folder: Path, names: list[str]) -> None:
     found: dict[tuple[str, str], list[Tensor]] = {}
     for beside in (False, True)[: 1 + (n == 4)]:
         if beside:
-            dsgt.networks.peers.BESIDE = dsgt.buffers.LARGE_BYTES = 1
+            dsgt.networks.peers.BACKGROUND_FROM = dsgt.buffers.LARGE_BYTES = 1
         for name in names:
             case = CASES[name]
             with network(kind, case.weights(graph(n))) as net:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from dsgt.networks.clocked import Clocked, stragglers
 from dsgt.networks.cycle import Cycle
 from dsgt.networks.dense import Dense
+from dsgt.networks.memory import in_threads
 from dsgt.networks.mpi import MPIPeers
-from dsgt.networks.peers import NeighbourError
+from dsgt.networks.neighbours import NeighbourError
+from dsgt.networks.peers import Peers
 from dsgt.networks.torchdist import TorchPeers
 from dsgt.topologies.leave import without
 
-__all__ = ["Clocked", "Cycle", "Dense", "MPIPeers", "NeighbourError", "TorchPeers", "stragglers", "without"]
+__all__ = [
+    "Clocked",
+    "Cycle",
+    "Dense",
+    "MPIPeers",
+    "NeighbourError",
+    "Peers",
+    "TorchPeers",
+    "in_threads",
+    "stragglers",
+    "without",
+]

@@ -6,7 +6,7 @@ import atexit
 import itertools
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dsgt.networks.flights import Request
 from dsgt.networks.peers import TIMEOUT, Peers
+from dsgt.networks.transport import Failed, Request, Requests, Transport
 from dsgt.threads import undisturbing_threads
 from dsgt.topologies.matrix import MatrixLike
 
@@ -57,61 +57,64 @@ class _Collective(Request):
             time.sleep(0)
 
 
-class TorchPeers(Peers):
-    """Every process that torchrun started is a node; rank i is node i of W.
+class TorchTransport(Transport):
+    """Every process that torchrun started is a node: rank i is node i.
 
     The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the process:
-    torch cannot make a second one after the first has ended. Every node must build its networks in the same order.
+    torch cannot make a second one after the first has ended.
     """
 
-    def __init__(self, W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
+    launcher = "torchrun --nproc-per-node {n} script.py"
+
+    def __init__(self, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
         if not dist.is_initialized():
             _join(backend, timeout)
         assert dist.group.WORLD is not None
         self._group = dist.group.WORLD
         """Asked directly: dist.isend and dist.irecv check again, for every message, what is known here."""
-        self._blocking = self._threads = dist.get_backend() != "nccl"
-        self._device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
+        self.node, self.size = dist.get_rank(), dist.get_world_size()
+        self._blocking = self.threads = dist.get_backend() != "nccl"
+        self.device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
         self._channel = next(_CHANNELS)
-        super().__init__(
-            W,
-            node=dist.get_rank(),
-            world=dist.get_world_size(),
-            launcher="torchrun --nproc-per-node {n} script.py",
-            timeout=timeout,
-        )
 
     def exchange(
-        self, v: Tensor, buffers: Mapping[int, Tensor], number: int
-    ) -> tuple[dict[int, Request], dict[int, Request]]:
+        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+    ) -> tuple[Requests, Requests]:
         tag = self._channel * _TAGS + number % _TAGS
         if self._blocking:
             return (
-                {j: self._begin(self._group.recv, buffer, j, tag) for j, buffer in buffers.items()},
-                {i: self._begin(self._group.send, v, i, tag) for i in self.tells},
+                {j: _begin(self._group.recv, buffer, j, tag) for j, buffer in into.items()},
+                {i: _begin(self._group.send, v, i, tag) for i in to},
             )
         # nccl wants all messages of a mixing as one group, and gives one work for it
-        receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in buffers.items()]
-        send = [dist.P2POp(dist.isend, v, i, tag=tag) for i in self.tells]
+        targets = list(to)
+        receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in into.items()]
+        send = [dist.P2POp(dist.isend, v, i, tag=tag) for i in targets]
         works = dist.batch_isend_irecv(receive + send) if receive or send else []
         everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
         return (
-            dict(zip(buffers, everything[: len(receive)], strict=True)),
-            dict(zip(self.tells, everything[len(receive) :], strict=True)),
+            dict(zip(into, everything[: len(receive)], strict=True)),
+            dict(zip(targets, everything[len(receive) :], strict=True)),
         )
 
-    def _begin(self, send_or_receive: Callable[..., dist.Work], v: Tensor, peer: int, tag: int) -> Request:
-        with self.naming(peer):  # gloo refuses at once where it has lost the connection already
-            return _Work(send_or_receive([v], peer, tag), True)
-
-    def gather(self, v: Tensor) -> Tensor:
-        return super().gather(v.to(self._device)).to(v.device)
-
-    def mean(self, v: Tensor) -> Tensor:
-        return super().mean(v.to(self._device)).to(v.device)
-
-    def _all_reduce(self, v: Tensor) -> Request:
+    def all_reduce(self, v: Tensor) -> Request:
         return _Collective(v, self._blocking)
+
+
+def TorchPeers(W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> Peers:
+    """Every process that torchrun started is a node; rank i is node i of W.
+
+    The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the process.
+    Every node must build its networks in the same order.
+    """
+    return Peers(W, TorchTransport(timeout=timeout, backend=backend), timeout=timeout)
+
+
+def _begin(send_or_receive: Callable[..., dist.Work], v: Tensor, peer: int, tag: int) -> Request:
+    try:
+        return _Work(send_or_receive([v], peer, tag), True)
+    except RuntimeError as error:  # gloo refuses at once where it has lost the connection already
+        return Failed(error)
 
 
 def _begun(work: dist.Work | None) -> dist.Work:

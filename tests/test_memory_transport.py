@@ -1,0 +1,104 @@
+"""Nodes that are threads of one process: they are real nodes in every respect but the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import dsgt
+from dsgt.core import tensors
+from dsgt.networks import Dense, Peers, in_threads
+from dsgt.networks.memory import MemoryTransport, Switchboard
+from dsgt.topologies import averaging, metropolis
+from support.cases import CASES, F64, graph, quadratic
+
+N, ROUNDS, LR = 4, 12, 0.02
+
+
+def path(algorithm: Any, network: dsgt.Network) -> torch.Tensor:
+    problem = quadratic(N)
+    i = network.node
+    grad = problem.full if i is None else lambda x, k: problem.node_gradient(i, x)
+    run = dsgt.iterate(algorithm, grad, network, torch.zeros_like(problem.optimum), LR)
+    return torch.stack([next(run).x.clone() for _ in range(ROUNDS)])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_threads_walk_the_path_of_the_simulator(name: str) -> None:
+    W = CASES[name].weights(graph(N))
+    expected = path(CASES[name].algorithm, Dense(W))
+    found = torch.stack(in_threads(W, lambda network: path(CASES[name].algorithm, network)), dim=1)
+    assert (found - expected).abs().max() < 1e-12  # sums over neighbours are rounded in another order
+
+
+def test_large_messages_travel_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
+    W = metropolis(graph(N))
+    expected = path(dsgt.DSGT(), Dense(W))
+    found = torch.stack(in_threads(W, lambda network: path(dsgt.DSGT(), network)), dim=1)
+    assert (found - expected).abs().max() < 1e-12
+
+
+def test_all_reduce_gather_and_mean() -> None:
+    def act(network: Peers) -> tuple[torch.Tensor, ...]:
+        v = torch.tensor([1.0 + network.node, 2.0], dtype=F64)
+        return network.gather(v), network.mean(v), network(v)
+
+    for rows, mean, mixed in in_threads(averaging(3), act):
+        assert torch.equal(rows, torch.tensor([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]], dtype=F64))
+        assert torch.equal(mean, torch.tensor([2.0, 2.0], dtype=F64))
+        assert torch.equal(mixed, mean)
+
+
+def test_an_error_at_one_node_ends_all_and_is_the_one_that_is_raised() -> None:
+    def act(network: Peers) -> None:
+        for _ in range(3):
+            if network.node == 1:
+                raise KeyError("a bug of node 1")
+            network(torch.zeros(2))
+
+    with pytest.raises(KeyError, match="a bug of node 1"):
+        in_threads(metropolis(graph(N)), act)
+
+
+def test_a_message_of_another_length_is_refused_by_the_neighbour_that_gets_it() -> None:
+    with pytest.raises(dsgt.NeighbourError, match=r"a message of \(\d,\) .* came, but \(\d,\)"):
+        in_threads([[0.6, 0.4], [0.4, 0.6]], lambda network: network(torch.zeros(2 + network.node)))
+
+
+def test_a_silent_neighbour_is_named() -> None:
+    def act(network: Peers) -> None:
+        if network.node == 0:
+            network(torch.zeros(2))
+
+    with pytest.raises(dsgt.NeighbourError, match="node 0 heard nothing from its neighbour, node 1,"):
+        in_threads([[0.6, 0.4], [0.4, 0.6]], act, timeout=0.2)
+
+
+def test_a_network_of_another_size_says_how_to_make_it_fit() -> None:
+    with pytest.raises(ValueError, match="W joins 2 nodes, but this job has 3 processes"):
+        Peers(np.full((2, 2), 0.5), MemoryTransport(Switchboard(3), 0))
+
+
+def test_optimizers_in_threads_train_one_model() -> None:
+    def act(network: Peers) -> dict[str, torch.Tensor]:
+        draw = torch.Generator().manual_seed(network.node or 0)
+        inputs = torch.randn(20 + 5 * network.node, 3, generator=draw, dtype=F64)
+        targets = inputs.sum(dim=1, keepdim=True)
+        model = nn.Linear(3, 1, dtype=F64)
+        nn.init.zeros_(model.weight)
+        nn.init.zeros_(model.bias)
+        optimizer = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), network, lr=0.2, samples=len(inputs))
+        for _ in range(300):
+            optimizer.zero_grad()
+            (model(inputs) - targets).pow(2).mean().backward()
+            optimizer.step()
+        assert set(tensors(optimizer._state)) == {"x", "g", "Wy"}
+        return {k: v.clone() for k, v in model.state_dict().items()}
+
+    for state in in_threads(metropolis(graph(N)), act):
+        assert torch.allclose(state["weight"], torch.ones(1, 3, dtype=F64), atol=1e-6)
