@@ -1,5 +1,7 @@
 """Metrics are functions of the stacked iterates; each is checked against its definition."""
 
+from typing import NamedTuple
+
 import networkx as nx
 import pytest
 import torch
@@ -21,7 +23,8 @@ X = torch.randn(N_NODES, PROBLEM.dim, dtype=F64, generator=torch.Generator().man
 
 
 def snapshot(**changes) -> Snapshot:
-    values = {"k": 7, "x": X, "state": (), "problem": PROBLEM, "network": Dense(W), "seconds": 1.5} | changes
+    values = {"k": 7, "x": X, "state": (), "problem": PROBLEM, "network": Dense(W), "seconds": 1.5}
+    values |= {"algorithm": DSGT()} | changes
     return Snapshot(**values)
 
 
@@ -53,6 +56,42 @@ def test_tracking_is_the_distance_of_the_trackers_from_the_mean_gradient(algorit
     expected = float((y - fields["g"].mean(dim=0)).norm()) / N_NODES**0.5
     assert result.rows[-1]["tracking"] == pytest.approx(expected)
     assert expected > 1e-3
+
+
+class Renamed(NamedTuple):
+    x: torch.Tensor
+    direction: torch.Tensor
+    last: torch.Tensor
+
+
+class OtherNames(AugDGM):
+    """Aug-DGM whose state calls its parts otherwise."""
+
+    tracker = ("direction", "last")
+
+    def init(self, x, mix):
+        return Renamed(*super().init(x, mix))
+
+    def update(self, s, g, mix, lr):
+        y = mix(g + (s.direction - s.last))
+        return Renamed(mix(s.x - lr * y), y, g)
+
+
+def test_a_tracker_is_found_by_what_a_method_declares_and_not_by_its_name() -> None:
+    both = {"tracking": metrics.tracking, "drift": metrics.tracking_drift}
+    usual, other = (
+        run(a, PROBLEM, W, rounds=10, lr=0.1, every=10, metrics=both).rows[-1] for a in (AugDGM(), OtherNames())
+    )
+    assert other["tracking"] == pytest.approx(usual["tracking"])
+    assert other["drift"] < 1e-12
+
+    class Silent(OtherNames):
+        tracker = None
+
+    with pytest.raises(ValueError, match=r"Silent declares none; use one of DSGT, GNSD, AugDGM, or drop this metric"):
+        run(Silent(), PROBLEM, W, rounds=1, lr=0.1, metrics={"tracking": metrics.tracking})
+    with pytest.raises(ValueError, match="Silent declares neither `tracker` nor `zero_sum`"):
+        run(Silent(), PROBLEM, W, rounds=1, lr=0.1, metrics={"drift": metrics.tracking_drift})
 
 
 def test_trackers_of_exact_gradients_come_to_agree() -> None:

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from dsgt.core import Network, tensors
+from dsgt.algorithms import ALGORITHMS
+from dsgt.core import Algorithm, Network, tensors
 from dsgt.networks.clocked import Clocked
 from dsgt.problems.base import Problem
 
@@ -31,6 +32,7 @@ class Snapshot:
     network: Network
     seconds: float
     """Wall-clock seconds spent training, measuring excluded."""
+    algorithm: Algorithm[Any]
 
     @cached_property
     def mean(self) -> Tensor:
@@ -114,14 +116,14 @@ def tracking(s: Snapshot) -> float:
 
     Y is the tracker as the state holds it: W y, on its way through the network, where the method sends it early.
     """
-    fields = tensors(s.state)
-    name = next((f for f in ("y", "Wy") if f in fields), None)
-    if name is None:
+    if s.algorithm.tracker is None:
+        trackers = ", ".join(kind.__name__ for kind in ALGORITHMS.values() if kind.tracker)
         raise ValueError(
-            f"tracking needs a tracker, but the state has only {', '.join(fields)}; use DSGT, GNSD or Aug-DGM, or drop "
+            f"tracking needs a tracker, but {type(s.algorithm).__name__} declares none; use one of {trackers}, or drop "
             "this metric"
         )
-    return float((s.field(name) - s.field("g").mean(dim=0)).norm()) / math.sqrt(len(s.x))
+    y, gradient = (s.field(name) for name in s.algorithm.tracker)
+    return float((y - gradient.mean(dim=0)).norm()) / math.sqrt(len(s.x))
 
 
 def tracking_drift(s: Snapshot) -> float:
@@ -129,15 +131,15 @@ def tracking_drift(s: Snapshot) -> float:
 
     It costs one mean over all nodes. Should it grow, ``restart_tracking`` or ``restart_every`` makes it zero again.
     """
-    fields = tensors(s.state)
-    for y in ("y", "Wy"):
-        if y in fields:
-            return float(s.network.mean(fields[y] - fields["g"]).norm())
-    for d in ("d", "q"):
-        if d in fields:
-            return float(s.network.mean(fields[d]).norm())
+    fields, method = tensors(s.state), s.algorithm
+    if method.tracker is not None:
+        y, gradient = (fields[name] for name in method.tracker)
+        return float(s.network.mean(y - gradient).norm())
+    if method.zero_sum is not None:
+        return float(s.network.mean(fields[method.zero_sum]).norm())
     raise ValueError(
-        f"tracking_drift needs a tracker or a sum of flows, but the state has only {', '.join(fields)}; drop it here"
+        f"tracking_drift needs a tracker or a sum of flows, but {type(method).__name__} declares neither `tracker` nor "
+        "`zero_sum`; drop it here"
     )
 
 

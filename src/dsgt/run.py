@@ -214,7 +214,8 @@ def run(
             for k, state in states:
                 training += time.perf_counter() - resumed
                 if (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k):
-                    seen = measured.Snapshot(k, network.gather(state.x), state, problem, network, training)
+                    gathered = network.gather(state.x)
+                    seen = measured.Snapshot(k, gathered, state, problem, network, training, algorithm)
                     rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
                     _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
                     if watch is not None:

@@ -17,6 +17,10 @@ TOLERANCE = 1e-6
 """How far a sum of weights may be from 1: a matrix that came through float32 passes, a wrong one does not."""
 
 
+WHICH = "dsgt methods says which"
+"""This room knows no method, and the list grows."""
+
+
 def check(who: str, needs: Needs, matrices: Sequence[Matrix]) -> None:
     """Refuse weights that the method cannot use, before any work starts."""
     for complaint in complaints(needs, matrices):
@@ -28,8 +32,8 @@ def complaints(needs: Needs, matrices: Sequence[Matrix]) -> list[str]:
     found = []
     if needs.static and len(matrices) > 1:
         found.append(
-            f"needs a network that does not change, but {len(matrices)} weight matrices were given; use DSGT, GNSD, "
-            "Aug-DGM, D-PSGD or SGP, or one matrix"
+            f"needs a network that does not change, but {len(matrices)} weight matrices were given; use one matrix, "
+            f"or a method whose W need not be static: {WHICH}"
         )
     for W in matrices:
         found += _complaints(needs, W)
@@ -43,14 +47,15 @@ def _complaints(needs: Needs, W: Matrix) -> list[str]:
         return [] if off < TOLERANCE else ["needs W = 1/n everywhere; use topologies.averaging(n)"]
     found = []
     if needs.rows:
-        found += _sums(W.sum(axis=1), "row", "topologies.metropolis(graph), or SGP for column-stochastic weights")
+        fix = f"topologies.metropolis(graph), or a method for column stochastic weights: {WHICH}"
+        found += _sums(W.sum(axis=1), "row", fix)
     if needs.columns:
         fix = "topologies.metropolis(graph)" if needs.rows else "topologies.push_weights(graph)"
         found += _sums(W.sum(axis=0), "column", fix)
     if needs.symmetric and (gap := abs(W - W.T).max()) > TOLERANCE:
         found.append(
             f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use "
-            "topologies.metropolis(graph), or DSGT, which allows it"
+            f"topologies.metropolis(graph), or a method whose W need not be symmetric: {WHICH}"
         )
     if not found and needs.floor is not None and n > 1:
         found += _too_low(smallest_eigenvalue(W), needs.floor)
