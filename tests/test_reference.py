@@ -37,17 +37,18 @@ def reference() -> dict[str, bool]:
     """Every ``::: path`` of the reference, and whether its members are shown with it."""
     text = "\n".join(hook().on_page_markdown(page.read_text()) for page in sorted((DOCS / "api").glob("*.md")))
     found = re.findall(r"^::: (\S+)\n((?:    .*\n)*)", text + "\n", flags=re.MULTILINE)
-    return {path: "members: false" not in options for path, options in found}
+    once = {path: "members: false" not in options for path, options in found}
+    assert len(once) == len(found), "docs/api has a name twice"
+    return once
 
 
 def resolve(path: str) -> object:
-    head, *rest = path.split(".")
-    found: object = importlib.import_module(head)
-    for name in rest:
-        found = (
-            importlib.import_module(f"{found.__name__}.{name}") if not hasattr(found, name) else getattr(found, name)
-        )
-    return found
+    """The file of that name where there is one, as the site has it: ``dsgt.run``, and the function ``dsgt.run.run``."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        head, _, name = path.rpartition(".")
+        return getattr(resolve(head), name)
 
 
 def own_names(module: ModuleType) -> list[str]:
@@ -67,14 +68,14 @@ def public_names() -> dict[str, object]:
 
 
 def documented() -> dict[int, object]:
-    """By identity: ``dsgt.DSGT`` and ``dsgt.algorithms.DSGT`` are one."""
+    """By identity: ``dsgt.DSGT`` and ``dsgt.algorithms.DSGT`` are one, and a function is the one that it wraps."""
     found = []
     for path, with_members in reference().items():
         value = resolve(path)
         found.append(value)
         if inspect.ismodule(value) and with_members:
             found += [getattr(value, name) for name in own_names(value)]
-    return {id(value): value for value in found}
+    return {id(inspect.unwrap(value)): value for value in found}
 
 
 def test_every_name_in_the_reference_exists():
@@ -87,9 +88,15 @@ def test_every_name_in_the_reference_exists():
     assert not missing, "docs/api names what is not there (any more)"
 
 
+def test_a_function_is_not_mistaken_for_the_file_of_its_name():
+    files = [path for path in reference() if inspect.ismodule(resolve(path))]
+    meant = [path for path in files if path not in public_names() or inspect.ismodule(public_names()[path])]
+    assert files == meant, "write '::: dsgt.theory.advise.advise' for the function of the file advise.py"
+
+
 def test_every_public_name_stands_in_the_reference():
     known = documented()
-    missing = [path for path, value in public_names().items() if id(value) not in known]
+    missing = [path for path, value in public_names().items() if id(inspect.unwrap(value)) not in known]
     assert not missing, "add a line '::: name' for each to a page of docs/api"
 
 
