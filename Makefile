@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 # One thread a process: the tests' tensors are small, and threads of several processes wait for each other.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4
 
-.PHONY: demo check test lint types fast unit docs faults clean
+.PHONY: demo check test lint types fast unit docs faults mutants clean
 
 demo: .venv/installed
 	$(BIN)/dsgt compare dsgt dpsgd d2 sgd
@@ -40,6 +40,10 @@ docs: .venv/installed-test
 faults: .venv/installed-test
 	cd tests && ../$(BIN)/python -m faults.suite
 	cd tests && ../$(BIN)/python -m faults.drift
+
+# Changes one line of the package at a time, in a copy, and sees that a test fails: some minutes, a table.
+mutants: .venv/installed-test
+	cd tests && ../$(BIN)/python -m mutants
 
 .venv/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv

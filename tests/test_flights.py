@@ -1,13 +1,18 @@
-"""When a message in the background leaves."""
+"""When a message leaves, and what has been moved when it has landed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from dsgt.networks import flights
+from dsgt.networks import Peers, flights
 from dsgt.networks.background import Background
+from dsgt.networks.transport import Request, Requests, Transport
 
 
 class Recorded(flights.Flight):
@@ -46,3 +51,64 @@ def test_a_message_leaves_by_itself(flight: tuple[Recorded, Background]):
     message.travel_in(background)
     assert message.then(lambda v: v + 1).result() == 2
     assert message.was_wanted is False
+
+
+@dataclass(frozen=True)
+class Late(Request):
+    move: Callable[[], object]
+
+    def finish(self, timeout: float) -> None:
+        self.move()
+
+
+class LateTransport(Transport):
+    """Node 0 of three, which reads and writes memory as late as a transport may: when a request is finished.
+
+    Node j always says (10 j, 10 j, ...). ``told`` holds what was read for the others."""
+
+    node, size, launcher, threads = 0, 3, "", False
+
+    def __init__(self) -> None:
+        self.told: list[Tensor] = []
+
+    def exchange(
+        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+    ) -> tuple[Requests, Requests]:
+        assert v.is_contiguous()  # as gloo and MPI want it
+        receiving: Requests = {j: Late(lambda j=j, b=buffer: b.fill_(10 * j)) for j, buffer in into.items()}
+        return receiving, {i: Late(lambda: self.told.append(v.clone())) for i in to}
+
+    def all_reduce(self, v: Tensor) -> Request:
+        return Late(lambda: v.copy_(v[:1].expand_as(v)))  # everybody says the same
+
+
+V = torch.tensor([1.0, 2.0, 3.0])
+MIXED, FLOWED = 0.5 * V + 7.5, 7.5 - 0.5 * V
+WAYS: dict[str, tuple[Callable[[Peers, Tensor], Tensor], Tensor]] = {
+    "mixing": (lambda net, v: net(v), MIXED),
+    "flow": (lambda net, v: net.flow(v), FLOWED),
+    "over itself": (lambda net, v: net.into(v, v), MIXED),
+    "started": (lambda net, v: net.start(v).wait(), MIXED),
+    "started flow": (lambda net, v: net.start_flow(v).wait(), FLOWED),
+    "every other number": (lambda net, v: net(torch.stack([v, -v], dim=1)[:, 0]), MIXED),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_sent_has_been_moved_when_a_mixing_lands(way: str):
+    """So the node may overwrite its vector afterwards, or with the result itself."""
+    mix, expected = WAYS[way]
+    transport = LateTransport()
+    with Peers(np.full((3, 3), 0.25) + 0.25 * np.eye(3), transport) as network:
+        v = V.clone()
+        assert torch.equal(mix(network, v), expected)
+        v.zero_()
+        assert [t.tolist() for t in transport.told] == [V.tolist()] * 2
+
+
+def test_a_message_that_nobody_waits_for_is_moved_before_the_network_closes():
+    transport = LateTransport()
+    with Peers(np.full((3, 3), 0.25) + 0.25 * np.eye(3), transport) as network:
+        network.start(V)
+        assert transport.told == []
+    assert [t.tolist() for t in transport.told] == [V.tolist()] * 2

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import dsgt
-from dsgt.core import Network
+from dsgt.core import Done, Network, tensors
 from dsgt.networks import Clocked, Cycle, Dense, stragglers
 from dsgt.run import iterate
 from dsgt.topologies.weights import averaging, metropolis
@@ -80,6 +80,26 @@ def test_messages_travel_while_the_gradient_is_computed(name: str, expected: lis
     for _ in itertools.islice(iterate(case.algorithm, grad, network, torch.zeros(5, dtype=F64), 0.01), 3):
         pass
     assert log == expected
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_settling_and_restarting_wait_for_everything_in_flight(restart: bool):
+    """A message that nobody waits for hangs gloo, and a state with one cannot be saved."""
+    log: list[str] = []
+    case, problem = CASES["gnsd"], quadratic(4)
+    network = Recorder(case.weights(graph(4)), log)
+    states = iterate(case.algorithm, problem.full, network, torch.zeros(5, dtype=F64), 0.01)
+    state = next(itertools.islice(states, 2, None))
+    expected = {field: v.clone() for field, v in tensors(state).items()}
+    log.clear()
+    sent = len(network.sizes)
+    if restart:
+        dsgt.restart_tracking(case.algorithm, state, network)
+    else:
+        settled = dsgt.settle(state)
+        assert all(isinstance(f, Tensor | Done) for f in settled)
+        assert all(torch.equal(v, expected[field]) for field, v in tensors(settled).items())
+    assert {f"wait {sent - 1}", f"wait {sent}"} <= set(log)  # W x and W y
 
 
 def last_model(name: str, network: Network, rounds: int) -> Tensor:

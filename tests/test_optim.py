@@ -276,6 +276,19 @@ def test_half_precision_models_keep_a_float32_master_and_tracker(alone):
     assert all((p - q).abs().max() > 0 for p, q in zip(net.parameters(), before, strict=True))
 
 
+def test_a_half_precision_model_that_was_changed_between_steps_is_stepped_from_there(alone):
+    """Loaded, averaged or clipped by the user: the float32 copy follows."""
+    net = model(dtype=torch.bfloat16)
+    opt = dsgt.Optimizer(net.parameters(), dsgt.AtcDPSGD(), alone, lr=1e-3)
+    first, second = batches(2, torch.bfloat16)
+    step(net, opt, first)
+    with torch.no_grad():
+        for p in net.parameters():
+            p.fill_(2)
+    step(net, opt, second)
+    assert all((p - 2).abs().max() < 0.1 for p in net.parameters())
+
+
 def test_the_mean_model_is_a_copy_with_buffers(alone):
     net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
@@ -505,6 +518,27 @@ def test_training_that_failed_in_a_step_resumes_from_its_checkpoint(
     assert training.resume() == 1
     step(net, opt, second)
     assert opt.round == 2
+
+
+def test_a_resumed_training_ends_like_an_undisturbed_one(alone, tmp_path: Path):
+    """With dropout, a normalisation that remembers, a schedule of the learning rate, and the network's traffic."""
+
+    def train(folder: Path, *ends: int) -> tuple[dict[str, torch.Tensor], int]:
+        for until in ends:
+            torch.manual_seed(0)
+            alone.traffic.mixings = 0
+            net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 1)).double()
+            opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+            for _ in dsgt.checkpoint.Training(folder, net, opt).steps(until, save_every=2):
+                opt.zero_grad()
+                net(torch.randn(8, 4, dtype=F64)).pow(2).mean().backward()
+                opt.step()
+                opt.param_groups[0]["lr"] *= 0.9
+        return net.state_dict(), alone.traffic.mixings
+
+    (expected, sent), (found, sent_too) = train(tmp_path / "one", 9), train(tmp_path / "parts", 3, 5, 9)
+    assert all(torch.equal(v, found[name]) for name, v in expected.items())
+    assert sent == sent_too
 
 
 def test_what_a_training_was_given_to_keep_comes_back(alone, tmp_path: Path):

@@ -1,0 +1,1 @@
+"""One-line mutations of the package, each with the tests that must notice it: ``make mutants``."""
