@@ -148,3 +148,12 @@ def test_contributing_names_every_folder_and_file_of_the_package():
     named = [line.split()[0].rstrip("/") for line in tree.splitlines()]
     there = [file.name for file in (ROOT / "src" / "dsgt").iterdir() if file.name != "__pycache__"]
     assert sorted(named) == sorted(there), "say in one line of CONTRIBUTING.md, Architecture, what it is for"
+
+
+def test_every_check_that_the_errata_name_is_a_test():
+    named = re.findall(r"(test_\w+):? ((?:`[^`|]+`(?:, )?)+)", (ROOT / "docs" / "errata.md").read_text())
+    assert len(named) > 20
+    for file, quoted in named:
+        tests = re.findall(r"^def (test_\w+)", (TESTS / f"{file}.py").read_text(), flags=re.MULTILINE)
+        for fragment in re.findall(r"\w{3,}", quoted):
+            assert any(fragment.lower() in test.lower() for test in tests), f"{file}: {fragment}"
