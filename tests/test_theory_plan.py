@@ -8,11 +8,14 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 import torch
+import typer
 from typer.testing import CliRunner
 
 import dsgt
 from dsgt import data, topologies
 from dsgt.cli import app
+from dsgt.commands import compare, plan_text
+from dsgt.commands import plan as plan_command
 from dsgt.problems import LeastSquares, Logistic
 from dsgt.theory.plan import Plan, plan
 from dsgt.theory.plan_picture import draw_plan
@@ -34,9 +37,40 @@ def test_the_command_answers_every_question_and_draws_a_picture(tmp_path: Path):
     assert matplotlib.image.imread(tmp_path / "plan.png").shape[2] == 4
 
 
+def test_the_flags_are_those_of_compare_and_the_old_ones_work(tmp_path: Path):
+    known = {flag for p in typer.main.get_command(compare.app).params for flag in p.opts}
+    ours = {flag for p in typer.main.get_command(plan_command.app).params for flag in p.opts}
+    assert ours - known == {"--rounds", "--l2", "--seed", "--picture", "--root", "--skew"}
+    same = ["--nodes", "4", "--rounds", "100", "--compute", "1e-4", "--bandwidth", "1.25e6"]
+    new, old = (asked(tmp_path, *same, *more) for more in (["--partition", "dirichlet:0.5"], ["--skew", "0.5"]))
+    assert new == old
+    assert new[0] == 0
+    assert "differ in size" in new[1]
+    assert "bytes/1.25e+06" in new[1]
+    assert "a gradient 0.0001 s a sample" in new[1]
+
+
+def test_epochs_are_rounds_by_the_batch(tmp_path: Path):
+    """1,438 digits and 256 of them a round: 100 epochs are 562 rounds."""
+    code, text = asked(tmp_path, "--nodes", "4", "--epochs", "100")
+    assert code == 0
+    assert "progress over 562 rounds" in text
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"), [(0.0, "0"), (7.0, "7"), (889.3, "890"), (12345.0, "12,000"), (1.6e9, "1.6e+09")]
+)
+def test_rounds_are_said_as_people_say_them(rounds: float, said: str):
+    assert plan_text.count(rounds) == said
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        (["--rounds", "3", "--epochs", "1"], "not both"),
+        (["--epochs", "0"], "--epochs"),
+        (["--compute", "-1"], "--compute"),
+        (["--partition", "dirichle:1"], "dirichlet"),
         (["--graph", "rng"], "ring"),
         (["--data", "digit"], "digits"),
         (["--model", "logistics"], "logistic"),

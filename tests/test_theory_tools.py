@@ -95,6 +95,13 @@ def test_the_crossings_of_a_polynomial_are_its_closed_form(name: str, weights: s
     assert (found.low, found.high) == pytest.approx((closed.low, closed.high), rel=1e-4)  # four digits
 
 
+@pytest.mark.parametrize("name", dsgt.ALGORITHMS)
+def test_a_declared_polynomial_is_that_of_the_method(name: str):
+    """Seen by runs, which measure to 1 percent, and where growth is slow to 5."""
+    method, W = dsgt.ALGORITHMS[name](), WEIGHTS["lazy"]
+    assert window(method, W).high == pytest.approx(measured_limit(method, Dense(W)), rel=0.05)
+
+
 def test_without_a_polynomial_the_limit_is_measured_and_said_to_be():
     found = window(Momentum, WEIGHTS["path"])
     assert "measured" in found.how

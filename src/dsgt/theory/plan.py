@@ -75,17 +75,15 @@ class Plan:
             step = min(step, c.D / (rounds**0.5 * c.L * c.sigma2**0.5))
         return theorem_1(c, step, rounds).divided(c.n**2)
 
-    def speedup(self, *, latency: float, bandwidth: float) -> Speedup:
-        """Over one node, with messages of ``latency`` seconds plus bytes/``bandwidth``; one gradient is timed here."""
+    def speedup(self, *, latency: float, bandwidth: float, compute: float | None = None) -> Speedup:
+        """Over one node, with messages of ``latency`` seconds plus bytes/``bandwidth``.
+
+        ``compute`` is the seconds that a node needs for one sample's gradient; without it some are timed here.
+        """
         p = self.problem
-        x, oracle = p.start(0).expand(p.nodes, -1).contiguous(), p.oracle(0)
-        oracle(x, 0)
-        clock = time.perf_counter()
-        for k in range(3):
-            oracle(x, k)
-        per_sample = (time.perf_counter() - clock) / 3 / float(p.batch.sum())
+        per_sample = _seconds_per_sample(p) if compute is None else compute
+        vector = p.dim * p.start(0).element_size() / bandwidth
         degree = topologies.describe(self.W).max_degree
-        vector = p.dim * x.element_size() / bandwidth
         link = Link(latency / per_sample, vector / per_sample, degree, sends=2, hidden=1)
         return speedup(
             p.shards.sizes.tolist(),
@@ -145,6 +143,15 @@ def plan(problem: EmpiricalRisk, network: Network | MatrixLike, rounds: int, *, 
         )
     found = estimate(problem, network, seed=seed)
     return Plan(problem, network, rounds, found, advise(problem, network, rounds, known=found, seed=seed))
+
+
+def _seconds_per_sample(p: EmpiricalRisk) -> float:
+    x, oracle = p.start(0).expand(p.nodes, -1).contiguous(), p.oracle(0)
+    oracle(x, 0)
+    clock = time.perf_counter()
+    for k in range(3):
+        oracle(x, k)
+    return (time.perf_counter() - clock) / 3 / float(p.batch.sum())
 
 
 def rivals(n: int) -> dict[str, Matrix]:

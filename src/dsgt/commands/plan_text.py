@@ -1,0 +1,123 @@
+"""A plan in plain words; every number with what it assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dsgt import topologies
+from dsgt.theory.centralized import SMALLEST_BATCH, given_union
+from dsgt.theory.plan import Plan
+
+COLOURS = {"good": "green", "slow": "yellow", "biased": "yellow", "no": "red"}
+
+
+def show(console: Console, plan: Plan, *, compute: float | None, latency: float, bandwidth: float) -> None:
+    """Section by section; one that has nothing to say is left out."""
+    p = plan.problem
+    drawn = int(p.batch.sum())
+    console.print(f"\n[bold]{p.nodes} nodes, {p.samples} samples, {p.dim} parameters, {drawn} samples a round[/bold]")
+    sections: dict[str, Iterator[str] | Iterator[Table]] = {
+        "The network": network(plan),
+        "The learning rate": iter([str(plan.advice)]),
+        "When the network stops mattering": independence(plan),
+        "Beside centralized SGD with the same batch and learning rate": beside_sgd(plan),
+        "Speedup over one node": speedup(plan, compute, latency, bandwidth),
+        "Methods": methods(plan),
+        "The constants, and what they assume": constants(plan),
+    }
+    for title, section in sections.items():
+        lines = list(section)
+        if lines:
+            console.print(f"\n[bold]{title}[/bold]")
+        for line in lines:
+            console.print(escape(line) if isinstance(line, str) else line)
+
+
+def count(rounds: float) -> str:
+    """To two digits, as people write it: 890, 12,000, 1.6e+09."""
+    return f"{float(f'{rounds:.2g}'):,.0f}" if rounds < 1e6 else f"{rounds:.2g}"
+
+
+def network(plan: Plan) -> Iterator[str]:
+    e = plan.estimate
+    halving = topologies.describe(plan.W).rounds_to_halve
+    yield f"rho = {e.rho:.4g}: {halving:.3g} rounds halve a disagreement between the nodes."
+    if e.sigma2.value == 0:
+        return
+    if plan.extra_noise is None:
+        yield "W is not symmetric, or very large: only the worst case below is known about its noise."
+    else:
+        yield (
+            f"What it costs at the advised learning rate: the nodes' models scatter around their mean with "
+            f"{plan.extra_noise:.2g} times the variance that the noise gives the mean itself (exact for equal "
+            f"quadratics of curvature {e.L_F_met:.3g}). Above 1, average the models, or end with a smaller lr."
+        )
+
+
+def independence(plan: Plan) -> Iterator[str]:
+    if plan.estimate.sigma2.value == 0:
+        yield "At once: the gradients carry no noise, and disagreement shrinks with the gradient."
+        return
+    K = plan.independent_from
+    if K is not None:
+        verdict = "yours is long enough" if plan.rounds >= K else "yours is shorter: a denser graph would still pay"
+        yield (
+            f"For runs of more than about {count(K)} rounds ({verdict}), if lr is chosen like 1/sqrt(rounds) and the "
+            "losses are like equal quadratics."
+        )
+    share = plan.bound(plan.rounds).network_share
+    yield (
+        f"Guaranteed by Corollary 2, for any smooth loss: from {count(plan.independent_worst)} rounds on. After "
+        f"{plan.rounds} rounds the network is {share:.0%} of the worst-case bound."
+    )
+
+
+def beside_sgd(plan: Plan) -> Iterator[str]:
+    if plan.centralized is None:
+        return
+    yield f"The noise costs {plan.centralized.ratio:.2g} times as much ({plan.centralized.assumption})."
+    drawn = int(plan.problem.batch.sum())
+    if drawn > SMALLEST_BATCH:
+        factor = given_union(M=drawn)
+        yield f"For random equal shards the bound is at most {factor:.3g} times that of SGD with twice the noise."
+    else:
+        yield f"No guarantee: the comparison needs more than {SMALLEST_BATCH} samples a round (E30)."
+
+
+def speedup(plan: Plan, compute: float | None, latency: float, bandwidth: float) -> Iterator[str]:
+    s = plan.speedup(compute=compute, latency=latency, bandwidth=bandwidth)
+    equal = s.balance > 0.99 * plan.problem.nodes
+    yield (
+        f"{s.ideal:.3g} if messages were free: {s.balance:.3g} because shards "
+        f"{'are equal' if equal else 'differ in size'}, times {s.curvature:.2g} because the most "
+        "curved node sets the step (section 5.3, A1 and equal noise assumed)."
+    )
+    timed = "gradients timed on this machine" if compute is None else f"a gradient {compute:g} s a sample"
+    yield (
+        f"{s.total:.3g} with messages: computing takes {s.communication:.0%} of a round ({timed}, messages "
+        f"{latency:g} s + bytes/{bandwidth:g}, the tracker's message travels behind the gradient)."
+    )
+
+
+def methods(plan: Plan) -> Iterator[Table]:
+    table = Table("method", "lr up to", "vectors sent", "fit for this network and data")
+    for fit in plan.methods():
+        colour = COLOURS[fit.verdict.split(":")[0]]
+        measured = " (measured)" if fit.how.startswith("measured") else ""
+        limit = f"{fit.lr:.3g}{measured}" if fit.lr else ""
+        table.add_row(fit.method, limit, str(fit.sends), f"[{colour}]{escape(fit.verdict)}[/]")
+    yield table
+
+
+def constants(plan: Plan) -> Iterator[str]:
+    e = plan.estimate
+    yield (
+        f"L = {e.L:.3g} (worst node), {e.L_met:.3g} met while training; of the mean loss {e.L_F:.3g}; "
+        f"sigma^2 = {e.sigma2}; lambda = {e.lam:.2g}; zeta^2 = {e.zeta2:.3g}; F(x1) - F* = {e.gap:.3g}"
+    )
+    for line in e.assumptions:
+        yield f"- {line}"
