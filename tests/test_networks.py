@@ -227,7 +227,7 @@ def test_bad_networks_are_refused_with_a_reason(build, message: str):
         build()
 
 
-def test_memory_is_used_again_only_when_nobody_holds_any_part_of_it():
+def test_what_a_mixing_gave_is_never_overwritten():
     network = Dense(metropolis(nx.cycle_graph(8)))
     v = torch.randn(8, 1 << 16, generator=torch.Generator().manual_seed(0))
     expected = network(v).clone()
@@ -239,6 +239,3 @@ def test_memory_is_used_again_only_when_nobody_holds_any_part_of_it():
     assert torch.equal(held[1], expected[2])
     assert torch.equal(held[2], expected[1:].reshape(-1))
     assert np.array_equal(held[3], expected.numpy())
-    held.clear()
-    first = network(v).data_ptr()
-    assert network(v).data_ptr() == first
