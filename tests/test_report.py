@@ -14,13 +14,13 @@ from plotly.offline import get_plotlyjs
 import dsgt
 from dsgt import topologies
 from dsgt.comparison import Comparison, Settings
+from dsgt.comparison.notes import notes
 from dsgt.report import page
 from dsgt.report.curves import curves
-from dsgt.report.numbers import listed, short, with_spread
 from dsgt.report.rerun import python
-from dsgt.report.results import costs, notes, table
-from dsgt.report.summary import summarise
+from dsgt.report.results import costs, table
 from dsgt.report.verdict import verdict
+from dsgt.text import listed, short, with_spread
 from support.invented_comparison import comparison, run
 
 PLOTLY = get_plotlyjs()
@@ -54,7 +54,7 @@ def shown(html: str) -> dict[str, Any]:
 
 def said(finals: dict[str, dict[float, list[float]]], **given: Any) -> tuple[str, str]:
     found = comparison(finals, **given)
-    return verdict(summarise(found), found.target)
+    return verdict(found.lines, found.target)
 
 
 # The verdict
@@ -115,9 +115,7 @@ def test_a_low_loss_with_a_bad_worst_node_is_not_praised():
     found = comparison({"dpsgd": {0.1: [0.2, 0.2]}, "dsgt": {0.1: [0.3, 0.3]}})
     for row in found.rows:
         row["node_accuracy_min"] = 0.4 if row["method"] == "dpsgd" else 0.9
-    assert verdict(summarise(found))[1].startswith(
-        "The test accuracy of its worst node is 40.0 %, below dsgt with 90.0 %"
-    )
+    assert verdict(found.lines)[1].startswith("The test accuracy of its worst node is 40.0 %, below dsgt with 90.0 %")
 
 
 def test_the_verdict_of_a_page_is_two_sentences():
@@ -131,7 +129,7 @@ def test_the_verdict_of_a_page_is_two_sentences():
 
 
 def test_the_table_holds_the_means_of_the_last_rows_and_marks_the_best():
-    lines = summarise(comparison({"dsgt": {0.1: [0.2, 0.3]}, "dpsgd": {0.1: [0.5, 0.5]}, "d2": {0.1: [INF, 0.1]}}))
+    lines = comparison({"dsgt": {0.1: [0.2, 0.3]}, "dpsgd": {0.1: [0.5, 0.5]}, "d2": {0.1: [INF, 0.1]}}).lines
     columns = {column.heading: column for column in table(lines)}
     assert columns["training loss"].cells == ["0.250 ± 0.050", "0.5", "diverged"]
     assert columns["lr"].cells == ["0.1", "0.1", "–"]
@@ -142,26 +140,26 @@ def test_the_table_holds_the_means_of_the_last_rows_and_marks_the_best():
 def test_what_is_not_measured_has_no_column():
     without = ("accuracy", "node_accuracy_min", "virtual_seconds")
     found = comparison({"dsgt": {0.1: [0.2]}, "dpsgd": {0.1: [0.5]}}, without=without)
-    assert [c.heading for c in table(summarise(found))] == ["lr", "training loss", "consensus", "MB"]
+    assert [c.heading for c in table(found.lines)] == ["lr", "training loss", "consensus", "MB"]
     assert [panel["key"] for panel in shown(page(found))["curves"]["panels"]] == ["loss", "consensus"]
 
 
 def test_costs_are_those_of_the_first_row_at_the_target():
-    lines = summarise(comparison({"dsgt": {0.1: [0.3, 0.3]}, "dpsgd": {0.1: [1.3, 1.3]}}))
+    lines = comparison({"dsgt": {0.1: [0.3, 0.3]}, "dpsgd": {0.1: [1.3, 1.3]}}).lines
     columns = {column.heading: column.cells for column in costs(lines, 1.4)}
     assert columns["rounds"] == ["20", "40"]  # 2.3 to 0.3 in 40 rounds is 1.3 after 20
     assert {column.heading: column.cells for column in costs(lines, 1.0)}["epochs"] == ["3", "never"]
 
 
 def test_a_target_no_better_than_the_start_is_not_shown_as_an_achievement():
-    lines = summarise(comparison({"dsgt": {0.1: [0.3]}, "dpsgd": {0.1: [5.0]}}))
-    assert costs(lines, 5.0) == []
-    assert "no better than the start" in notes(lines, "metropolis", {}, 5.0)[-1]
+    found = comparison({"dsgt": {0.1: [0.3]}, "dpsgd": {0.1: [5.0]}}, target=5.0)
+    assert costs(found.lines, 5.0) == []
+    assert "no better than the start" in notes(found)[-1]
 
 
 def test_other_weights_and_the_edge_of_the_grid_are_noted():
-    lines = summarise(comparison({"dsgt": {0.1: [0.4], 0.2: [0.3]}, "d2": {0.1: [0.3], 0.2: [0.4]}}))
-    found = notes(lines, "fdla", {"dsgt": "fdla", "d2": "metropolis"}, None)
+    finals = {"dsgt": {0.1: [0.4], 0.2: [0.3]}, "d2": {0.1: [0.3], 0.2: [0.4]}}
+    found = notes(comparison(finals, nodes=3, graph="path", weights="fdla"))
     assert found[0] == "d2 may not use fdla weights here, so it ran with metropolis ones."
     assert found[1].endswith("a larger one may be better: dsgt.")
     assert found[2].endswith("a smaller one may be better: d2.")
@@ -171,7 +169,7 @@ def test_other_weights_and_the_edge_of_the_grid_are_noted():
 
 
 def test_a_curve_has_the_mean_and_the_range_of_the_seeds_and_ends_where_one_diverged():
-    lines = summarise(comparison({"dsgt": {0.1: [0.3, 0.5]}, "dpsgd": {0.1: [0.3, INF]}}))
+    lines = comparison({"dsgt": {0.1: [0.3, 0.5]}, "dpsgd": {0.1: [0.3, INF]}}).lines
     whole, cut = curves(lines)["lines"]
     assert whole["y"]["loss"]["mean"][-1] == pytest.approx(0.4)
     assert (whole["y"]["loss"]["low"][-1], whole["y"]["loss"]["high"][-1]) == (0.3, 0.5)
@@ -253,7 +251,7 @@ def test_the_python_script_compares_with_the_same_settings(monkeypatch):
     settings = Settings(methods=("dsgt", "sgd"), nodes=5, graph="it's.json", lrs=(0.1, 1 / 3), target=0.25)
     compared = []
     monkeypatch.setattr(dsgt, "compare", lambda given: compared.append(given) or comparison({"dsgt": {0.1: [0.3]}}))
-    monkeypatch.setattr(Comparison, "save", lambda found, folder: None)
+    monkeypatch.setattr(dsgt.report, "save", lambda found, folder: None)
     exec(python(settings), {"__name__": "__main__"})
     assert compared == [settings]
 

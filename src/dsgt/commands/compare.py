@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
+from dsgt import report
 from dsgt.commands import options
+from dsgt.commands.errors import plain_errors
 from dsgt.commands.progress import Board
-from dsgt.commands.tables import costs_table, notes, results_table
-from dsgt.comparison import Comparison, Settings, compare, events, read_settings
-from dsgt.comparison.grid import FINISHED
+from dsgt.commands.tables import costs_table, results_table
+from dsgt.comparison import Comparison, Job, News, Settings, compare, events, read_settings
+from dsgt.comparison.measured import Row
+from dsgt.comparison.method_runs import reached_at_once
+from dsgt.comparison.notes import notes
+from dsgt.comparison.result import SELECTION
 from dsgt.extras import require
+from dsgt.report.verdict import verdict
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
@@ -74,12 +78,11 @@ def compare_command(
         "weights": weights, "epochs": epochs, "batch": batch, "data_dir": data_dir, "lrs": lr, "seeds": seeds,
         "evaluations": evaluations, "target": target, "compute": compute, "latency": latency, "bandwidth": bandwidth,
     }  # fmt: skip
-    with _plain_errors(out):
-        flags = {key: value for key, value in given.items() if value is not None and value != []}
-        require("matplotlib", "pandas", "jinja2", "plotly")  # for the report, in the end
+    flags = {key: value for key, value in given.items() if value is not None and value != []}
+    kept: list[Path] = []
+    with plain_errors(console, kept=lambda: next(iter(kept), None)):
+        require("matplotlib", "pandas", "jinja2", "plotly", *(["tensorboard"] if tensorboard else []))  # in the end
         settings = Settings.of((read_settings(config) if config else {}) | flags)
-        if tensorboard:
-            require("tensorboard")
         with Board(console) as board:
             found = compare(
                 settings,
@@ -87,35 +90,34 @@ def compare_command(
                 folder=out,
                 resume=resume,
                 checkpoint_every=checkpoint_every,
-                watch=board.running,
-                finished=board.finished,
+                watch=partial(_running, board),
+                finished=partial(_finished, board, kept, out),
             )
         _show(found)
-        page = found.save(out)
+        page = report.save(found, out)
         if tensorboard:
             events.write(found, out / "tensorboard")
     console.print(f"The report is {page}; numbers and figures are beside it.", highlight=False, soft_wrap=True)
 
 
-@contextmanager
-def _plain_errors(out: Path) -> Iterator[None]:
-    """What a person did wrong, or the machine cannot do, in one sentence; what is finished stays."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        if (out / FINISHED).is_file():
-            console.print(f"What is finished is in {escape(str(out))}; give the command again.", highlight=False)
-        raise typer.Exit(2) from error
-    except KeyboardInterrupt as interrupt:
-        message = f"Stopped. What is finished is in {escape(str(out))}: give the command again to go on."
-        console.print(message, highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from interrupt
+def _running(board: Board, news: News) -> None:
+    """A run has been measured."""
+    speed = board.speed(news.job)
+    rate = f", {speed:.0f} rounds/s" if speed else ""
+    board.bar(news.job, str(news.job), news.round, news.rounds, f"loss {news.loss:.3g}{rate}")
+
+
+def _finished(board: Board, kept: list[Path], out: Path, done: int, total: int, job: Job, rows: list[Row]) -> None:
+    kept[:] = [out]
+    board.remove(job)
+    board.bar("all runs", "all runs", done, total)
+    board.line(f"{done} of {total} runs done, the last: {job}, loss {rows[-1]['loss']:.4g}", last=done == total)
 
 
 def _show(found: Comparison) -> None:
+    """The tables, what they say, and what to know beside them."""
     console.print(results_table(found))
-    if found.target is not None:
-        console.print(costs_table(found))
-    for note in notes(found):
-        console.print(note, highlight=False)
+    if found.target is not None and not reached_at_once(found.lines, found.target):
+        console.print(costs_table(found, found.target))
+    for sentence in (*verdict(found.lines, found.target), SELECTION, *notes(found)):
+        console.print(sentence, highlight=False, markup=False)

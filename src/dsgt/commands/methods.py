@@ -13,6 +13,7 @@ from rich.table import Table
 from dsgt.algorithms import ALGORITHMS
 from dsgt.algorithms.named import label, method
 from dsgt.commands.completion import starting
+from dsgt.commands.errors import plain_errors
 from dsgt.core import Algorithm, parameters
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
@@ -31,11 +32,8 @@ def methods_command(
     if name is None:
         console.print(_table())
         return
-    try:
+    with plain_errors(console):
         _describe(method(name))
-    except ValueError as error:
-        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from error
 
 
 def _table() -> Table:

@@ -1,24 +1,24 @@
-"""How far a comparison is: a bar for all runs and one for each that is running; lines where nobody watches."""
+"""How far a command is: bars in a terminal; where nobody watches, now and then a line."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Hashable
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-from dsgt.comparison import Job, News
-from dsgt.comparison.job import Row
 
 SECONDS_A_LINE = 5.0
 """Between two lines, where the output is a file."""
 
 
 class Board:
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.live = console.is_terminal
+    """``shown=False`` says nothing: of many processes of one job, one speaks."""
+
+    def __init__(self, console: Console, *, shown: bool = True) -> None:
+        self.console, self.shown = console, shown
+        self.live = shown and console.is_terminal
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -28,32 +28,33 @@ class Board:
             transient=True,
             disable=not self.live,
         )
-        self.overall = self.progress.add_task("starting", total=1, what="runs")
-        self.tasks: dict[Job, TaskID] = {}
+        self.bars: dict[Hashable, TaskID] = {}
         self.said = time.monotonic()
 
     def __enter__(self) -> Board:
         self.progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def running(self, news: News) -> None:
-        """A run has been measured."""
-        if news.job not in self.tasks:
-            self.tasks[news.job] = self.progress.add_task(str(news.job), total=news.rounds, what="")
-        task = self.tasks[news.job]
-        speed = self.progress.tasks[self.progress.task_ids.index(task)].speed
-        rate = f", {speed:.0f} rounds/s" if speed else ""
-        self.progress.update(task, completed=news.round, what=f"loss {news.loss:.3g}{rate}")
+    def bar(self, of: Hashable, text: str, done: float, total: float, what: str = "") -> None:
+        """So much of it is done; it gets a bar of its own when it is first heard of."""
+        if of not in self.bars:
+            self.bars[of] = self.progress.add_task(escape(text), total=total, what=what)
+        self.progress.update(self.bars[of], description=escape(text), completed=done, total=total, what=what)
 
-    def finished(self, done: int, total: int, job: Job, rows: list[Row]) -> None:
-        self.progress.update(self.overall, description="all runs", completed=done, total=total)
-        if job in self.tasks:
-            self.progress.remove_task(self.tasks.pop(job))
-        if not self.live and (done == total or time.monotonic() - self.said > SECONDS_A_LINE):
+    def speed(self, of: Hashable) -> float | None:
+        """What is done of it in a second, once that is known."""
+        known = of in self.bars
+        return self.progress.tasks[self.progress.task_ids.index(self.bars[of])].speed if known else None
+
+    def remove(self, of: Hashable) -> None:
+        if of in self.bars:
+            self.progress.remove_task(self.bars.pop(of))
+
+    def line(self, text: str, *, last: bool = False) -> None:
+        """For a file: not more often than somebody wants to read, but the last one always."""
+        if self.shown and not self.live and (last or time.monotonic() - self.said > SECONDS_A_LINE):
             self.said = time.monotonic()
-            self.console.print(f"{done} of {total} runs done, the last: {job}, loss {rows[-1]['loss']:.4g}")
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dsgt.commands.errors import plain_errors
+from dsgt.commands.progress import Board
 from dsgt.reproduce import NAMES, experiment
 from dsgt.text import nearest
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
 FINISHED = "finished.jsonl"
-PATIENCE = 10.0
-"""Seconds between two lines where there is no terminal."""
 EPILOG = (
     "Examples:\n\n- `dsgt reproduce all --quick`\n- `dsgt reproduce example1 independence`\n"
     "- `dsgt reproduce fig2 --data-dir DIR --seeds 5`"
@@ -54,7 +52,8 @@ def reproduce(
     from dsgt.reproduce.cases import Finished
     from dsgt.reproduce.lab import Lab
 
-    with _plain_errors(out):
+    finished = None
+    with plain_errors(console, RuntimeError, kept=lambda: None if finished is None else out):
         chosen = _chosen(names)
         plans = {name: _plan(e, quick, seeds, epochs) for name, e in chosen.items()}
         folder = out / ("quick" if quick else "full")
@@ -65,10 +64,15 @@ def reproduce(
             console.print("Quick form: small, and on the 8 × 8 digits instead of CIFAR-10.", highlight=False)
         for name, e in chosen.items():
             console.print(f"\n[bold]{name}[/]  {escape(e.claim)}", highlight=False)
-            with _progress(name) as told:
-                tables = e.measure(Lab(finished, workers, told, root), plans[name])
+            with Board(console) as board:
+                tables = e.measure(Lab(finished, workers, partial(_told, board, name), root), plans[name])
             _write(name, e, plans[name], tables, folder)
     console.print(f"\nTables and figures are in {escape(str(folder))}.", highlight=False, soft_wrap=True)
+
+
+def _told(board: Board, name: str, done: int, total: int, last: str) -> None:
+    board.bar(name, f"{name}  {last}", done, total)
+    board.line(f"{name}: {done} of {total}, last {last}")
 
 
 def _chosen(names: Sequence[str]) -> dict[str, AnyExperiment]:
@@ -97,46 +101,3 @@ def _write(name: str, e: AnyExperiment, plan: Plan, tables: Tables, folder: Path
     (folder / f"{name}.json").write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n")
     for line in found:
         console.print(f"- {escape(line)}", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Any]:
-    """A bar on a terminal; elsewhere a line now and then."""
-    if not console.is_terminal:
-        yield _lines(name)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(name, total=None)
-
-        def told(done: int, total: int, last: str) -> None:
-            progress.update(task, completed=done, total=total, description=f"{name}  {escape(last)}")
-
-        yield told
-
-
-def _lines(name: str) -> Callable[[int, int, str], None]:
-    said = time.monotonic()
-
-    def told(done: int, total: int, last: str) -> None:
-        nonlocal said
-        if time.monotonic() - said > PATIENCE:
-            said = time.monotonic()
-            console.print(f"{name}: {done} of {total}, last {last}", highlight=False, markup=False, soft_wrap=True)
-
-    return told
-
-
-@contextmanager
-def _plain_errors(out: Path) -> Iterator[None]:
-    """What a person did wrong, or the machine cannot do, in one sentence; what is finished stays."""
-    try:
-        yield
-    except (ValueError, OSError, RuntimeError) as error:
-        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        if (out / FINISHED).is_file():
-            console.print(f"What is finished is in {escape(str(out))}; give the command again.", highlight=False)
-        raise typer.Exit(2) from error
-    except KeyboardInterrupt as interrupt:
-        console.print(f"Stopped. What is finished is in {escape(str(out))}: give the command again to go on.")
-        raise typer.Exit(130) from interrupt

@@ -9,15 +9,17 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from dsgt.algorithms import ALGORITHMS, named
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
 from dsgt.commands import options
 from dsgt.commands.completion import starting
-from dsgt.commands.training import Watch, prepare, table, write
+from dsgt.commands.errors import tell
+from dsgt.commands.progress import Board
+from dsgt.commands.tables import run_table
+from dsgt.commands.train_job import prepare, write
 from dsgt.comparison import Job, Settings, read_settings
-from dsgt.comparison.job import MEASURED
+from dsgt.comparison.measured import MEASURED, Row
 from dsgt.core import Network
 from dsgt.divergence import DivergedError
 from dsgt.networks import NeighbourError
@@ -176,7 +178,14 @@ def _train(
         if first:
             about = f"{job.method}, {rule} weights, lr {job.lr:g}, seed {job.seed}, {rounds} rounds"
             console.print(f"{_where(here, network.nodes)}: {about}", highlight=False, soft_wrap=True)
-        with Watch(console, rounds, shown=first) as watch:
+        rows: list[Row] = []
+        with Board(console, shown=first) as board:
+
+            def watch(row: Row) -> None:
+                rows.append(row)
+                board.bar(job, "round", row["round"], rounds, f"loss {row['loss']:.4g}")
+                board.line(f"round {row['round']} of {rounds}, loss {row['loss']:.4g}")
+
             try:
                 run(
                     named.method(job.method),
@@ -191,11 +200,11 @@ def _train(
                     **run_options,
                 )
             except DivergedError as error:
-                watch.rows.append({"round": error.k, "loss": math.inf, "diverged": True})
+                rows.append({"round": error.k, "loss": math.inf, "diverged": True})
                 raise
             finally:
-                if first and watch.rows:
-                    write(job, here, out, watch.rows)
+                if first and rows:
+                    write(job, here, out, rows)
     except SaveError:
         raise
     except DivergedError as error:
@@ -205,7 +214,7 @@ def _train(
     except (ValueError, CheckpointError, Stopped) as error:
         return error
     if first:
-        console.print(table(job, rule, watch.rows[-1]))
+        console.print(run_table(job, rule, rows[-1]))
         console.print(f"The rows are in {out / 'rows.jsonl'}.", highlight=False, soft_wrap=True)
     return None
 
@@ -218,7 +227,7 @@ def _where(here: Launched, nodes: int) -> str:
 
 def _end(error: object, code: int, *, said_by: bool = True, cause: BaseException | None = None) -> NoReturn:
     if said_by:
-        console.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        tell(console, error)
     else:
         time.sleep(SILENCE)
     raise typer.Exit(code) from cause

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dsgt.checkpoint.journal import Journal
-from dsgt.comparison.job import Checkpoints, Job, Row
+from dsgt.comparison.job import Checkpoints, Job
+from dsgt.comparison.measured import Row
 from dsgt.comparison.result import Comparison
 from dsgt.comparison.settings import Settings
 from dsgt.comparison.work import Watch, run_jobs

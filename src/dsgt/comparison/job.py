@@ -14,28 +14,14 @@ from typing import Any
 
 import torch
 
-from dsgt import metrics
 from dsgt._version import __version__
 from dsgt.algorithms.named import method
 from dsgt.checkpoint import fingerprint
+from dsgt.comparison.measured import MEASURED, Row
 from dsgt.comparison.settings import Settings
 from dsgt.divergence import DivergedError
 from dsgt.run import run
 from dsgt.threads import threads
-
-Row = dict[str, Any]
-
-MEASURED: dict[str, metrics.Metric] = {
-    "epochs": metrics.epochs,
-    "megabytes": metrics.megabytes,
-    "virtual_seconds": metrics.virtual_seconds,
-    "loss": metrics.loss,
-    "consensus": metrics.consensus,
-    "accuracy": metrics.accuracy,
-    "node_accuracy_mean": metrics.node_accuracy_mean,
-    "node_accuracy_min": metrics.node_accuracy_min,
-}
-"""Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
 
 NOT_COMPUTING = {"__init__.py", "__main__.py", "cli.py", "commands", "extras.py", "report", "reproduce", "theory"}
 """Parts of the package that no row depends on."""

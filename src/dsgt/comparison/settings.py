@@ -93,7 +93,9 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            raise ValueError("; ".join(_in_words(e) for e in error.errors())) from None
+            # a tuple whose items are all wrong also counts as too short, which nobody needs to hear
+            wrong = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
+            raise ValueError("; ".join(map(_in_words, wrong))) from None
 
     def problem(self, seed: int) -> EmpiricalRisk:
         """The data, the shards drawn with this seed, the model."""

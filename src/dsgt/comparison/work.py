@@ -9,7 +9,8 @@ from functools import partial
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 
-from dsgt.comparison.job import Checkpoints, Job, Row
+from dsgt.comparison.job import Checkpoints, Job
+from dsgt.comparison.measured import Row
 from dsgt.processes import POLL_SECONDS, run_tasks
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dsgt.comparison import Settings
 from dsgt.data import counts
 from dsgt.problems.erm import EmpiricalRisk
-
-if TYPE_CHECKING:
-    from dsgt.comparison import Settings
 
 MOST_NODES, MOST_LABELS = 48, 24
 """A larger table is summarised."""

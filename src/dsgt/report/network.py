@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import networkx as nx
 import scipy.sparse
 
 from dsgt import topologies
+from dsgt.comparison import Settings
 from dsgt.core import Matrix
-from dsgt.report.numbers import short
+from dsgt.text import short
 from dsgt.topologies.drawing import layout
-
-if TYPE_CHECKING:
-    from dsgt.comparison import Settings
 
 MOST_NODES, MOST_EDGES = 200, 1500
 """More than this is a blot on a page."""

@@ -1,4 +1,4 @@
-"""Numbers for people and for JSON."""
+"""Numbers for JSON."""
 
 from __future__ import annotations
 
@@ -10,30 +10,6 @@ DIGITS = 5
 """More cannot be seen in a figure."""
 
 
-def short(value: float, digits: int = 4) -> str:
-    """A number in a sentence: four digits, no exponent where people would not write one."""
-    if math.isnan(value):
-        return "not a number"
-    if math.isinf(value):
-        return "infinite"
-    size = abs(value)
-    if size >= 1000 and size < 1e7:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
-
-
-def with_spread(mean: float, spread: float) -> str:
-    """``0.1823 ± 0.0041``: two digits of the spread, and the mean as far as they reach."""
-    if not math.isfinite(spread) or spread == 0 or mean == 0 or not 1e-4 <= abs(mean) < 1e5:
-        return short(mean) if spread == 0 else f"{short(mean)} ± {short(spread, 2)}"
-    decimals = max(0, min(6, 1 - math.floor(math.log10(spread))))
-    return f"{mean:.{decimals}f} ± {spread:.{decimals}f}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if math.isfinite(share) else "none"
-
-
 def rounded(value: Any) -> float | None:
     """A number as JSON can hold it: a few digits, None where it is not finite."""
     if value is None or not math.isfinite(value):
@@ -43,9 +19,3 @@ def rounded(value: Any) -> float | None:
 
 def column(values: Iterable[Any]) -> list[float | None]:
     return [rounded(value) for value in values]
-
-
-def listed(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

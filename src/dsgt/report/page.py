@@ -5,25 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dsgt.comparison.result import SELECTION, versions
+from dsgt.comparison.notes import notes
+from dsgt.comparison.result import SELECTION, Comparison, versions
+from dsgt.comparison.settings import Settings
 from dsgt.extras import explained
 from dsgt.report.curves import curves, grid
 from dsgt.report.holdings import Holdings, histograms, holdings
 from dsgt.report.network import Network, network
-from dsgt.report.numbers import listed, short
 from dsgt.report.rerun import python
-from dsgt.report.results import costs, notes, table
-from dsgt.report.summary import summarise
+from dsgt.report.results import costs, table
 from dsgt.report.verdict import RULE, verdict
+from dsgt.text import listed, short
 
 with explained():
     from jinja2 import Environment, PackageLoader, StrictUndefined, Template
     from plotly.offline import get_plotlyjs
-
-if TYPE_CHECKING:
-    from dsgt.comparison import Comparison, Settings
 
 COLOURS = 6
 """How many the style sheet has; methods beyond that repeat them with another dash."""
@@ -32,12 +30,11 @@ COLOURS = 6
 def page(comparison: Comparison) -> str:
     """A comparison as one HTML page that can be read without a network."""
     settings = comparison.settings
-    lines = summarise(comparison)
+    lines = comparison.lines
     held, no_data = _data(settings)
     net, no_network = _network(settings, [line.method for line in lines], held.sizes if held else [])
     looks = _looks([line.centralized for line in lines])
     methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
-    ran_with = {mixing.method: mixing.rule for mixing in net.mixing} if net else {}
     drawn = {
         "methods": methods,
         "curves": curves(lines),
@@ -56,12 +53,12 @@ def page(comparison: Comparison) -> str:
         costs=costs(lines, comparison.target),
         target="" if comparison.target is None else short(comparison.target),
         selection=SELECTION,
-        notes=notes(lines, settings.weights, ran_with, comparison.target),
+        notes=notes(comparison),
         network=net,
         no_network=no_network,
         held=held,
         no_data=no_data,
-        fields={name: _plainly(v) for name, v in settings.model_dump(mode="json", exclude_none=True).items()},
+        fields={name: _as_text(v) for name, v in settings.model_dump(mode="json", exclude_none=True).items()},
         versions=versions(),
         command=settings.command(),
         python=python(settings),
@@ -88,9 +85,9 @@ def _facts(settings: Settings) -> list[str]:
     ]
 
 
-def _plainly(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(_plainly(item) for item in value)
+        return ", ".join(_as_text(item) for item in value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dsgt.comparison import Settings
+from dsgt.comparison import Settings
 
 
 def python(settings: Settings) -> str:
@@ -14,5 +12,5 @@ def python(settings: Settings) -> str:
     given = {"methods": list(settings.methods)} | settings.changed()
     lines = [f"    {name}={value!r}," for name, value in given.items()]
     # The runs happen in processes that import this script, hence the guard.
-    body = ["settings = dsgt.Settings(", *lines, ")", 'dsgt.compare(settings).save("runs/compare")']
+    body = ["settings = dsgt.Settings(", *lines, ")", 'dsgt.report.save(dsgt.compare(settings), "runs/compare")']
     return 'import dsgt\n\nif __name__ == "__main__":\n' + textwrap.indent("\n".join(body), "    ") + "\n"

@@ -1,4 +1,4 @@
-"""The table of results, and what a reader should know beside it."""
+"""The tables of results."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dsgt.report.numbers import listed, percent, short, with_spread
-from dsgt.report.summary import Line, measured
+from dsgt.comparison.measured import COSTS
+from dsgt.comparison.method_runs import MethodRuns, measured, reached_at_once
+from dsgt.text import percent, short, with_spread
 
 COLUMNS: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "accuracy": ("accuracy", "test accuracy of the mean model", percent),
@@ -21,8 +22,6 @@ COLUMNS: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "virtual_seconds": ("virtual s", "seconds on the virtual clock", lambda v: short(v, 4)),
 }
 
-COSTS = {"round": "rounds", "epochs": "epochs", "megabytes": "MB", "virtual_seconds": "virtual s"}
-
 
 @dataclass(frozen=True)
 class Column:
@@ -33,7 +32,7 @@ class Column:
     """The lines that no other line beats, as far as the digits shown tell."""
 
 
-def table(lines: Sequence[Line]) -> list[Column]:
+def table(lines: Sequence[MethodRuns]) -> list[Column]:
     """One column per metric that was measured; one cell per method, in the order of the lines."""
     columns = [
         Column(
@@ -55,7 +54,7 @@ def table(lines: Sequence[Line]) -> list[Column]:
     return columns
 
 
-def costs(lines: Sequence[Line], target: float | None) -> list[Column]:
+def costs(lines: Sequence[MethodRuns], target: float | None) -> list[Column]:
     """What it takes each method until its loss is first at the target."""
     if target is None or reached_at_once(lines, target):
         return []
@@ -64,34 +63,12 @@ def costs(lines: Sequence[Line], target: float | None) -> list[Column]:
         reached = [line.at_target(target, key) for line in lines]
         cells = ["never" if value is None else short(value, 3) for value in reached]
         best = _best([-math.inf if value is None else -float(f"{value:.3g}") for value in reached])
-        columns.append(Column(COSTS[key], f"{COSTS[key]} until the loss is {short(target)}", cells, best))
+        heading = COSTS[key].heading
+        columns.append(Column(heading, f"{heading} until the loss is {short(target)}", cells, best))
     return columns
-
-
-def reached_at_once(lines: Sequence[Line], target: float) -> bool:
-    """Whether the target is no better than the start, so that the way there tells nothing."""
-    return all(rows[0]["loss"] <= target for line in lines if line.converged for rows in line.runs.values())
 
 
 def _best(values: Sequence[float]) -> frozenset[int]:
     """Where the largest are, if there is anything to choose from."""
     finite = {value for value in values if math.isfinite(value)}
     return frozenset(k for k, value in enumerate(values) if len(finite) > 1 and value == max(finite))
-
-
-def notes(lines: Sequence[Line], asked: str, ran_with: dict[str, str], target: float | None) -> list[str]:
-    """Where the numbers need a word: weights that were not those asked for, and rates at the edge of the grid."""
-    found = []
-    for line in lines:
-        rule = ran_with.get(line.method)
-        if rule and rule not in (asked, "all", "push", "file"):
-            found.append(f"{line.method} may not use {asked} weights here, so it ran with {rule} ones.")
-    for end, which, better in ((max, "largest", "larger"), (min, "smallest", "smaller")):
-        edge = [line.method for line in lines if line.converged and len(line.grid) > 1 and line.lr == end(line.grid)]
-        if edge:
-            found.append(f"Best at the {which} learning rate tried, so a {better} one may be better: {listed(edge)}.")
-    if target is not None and math.isfinite(target) and reached_at_once(lines, target):
-        found.append(
-            f"A loss of {short(target)} is no better than the start, so what it takes to get there is not shown."
-        )
-    return found

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from dsgt.report.numbers import listed, percent, short, with_spread
-from dsgt.report.summary import Line, final_losses
+from dsgt.comparison.method_runs import MethodRuns, final_losses
+from dsgt.text import listed, percent, short, with_spread
 
 WITHIN = "within the spread of the seeds"
 RULE = (
@@ -16,7 +16,7 @@ RULE = (
 )
 
 
-def verdict(lines: Sequence[Line], target: float | None = None) -> tuple[str, str]:
+def verdict(lines: Sequence[MethodRuns], target: float | None = None) -> tuple[str, str]:
     """Who reached the lowest loss; how its worst node does, how it compares with centralized SGD, and what diverged."""
     finished = [line for line in lines if line.converged]
     if not finished:
@@ -34,7 +34,7 @@ def verdict(lines: Sequence[Line], target: float | None = None) -> tuple[str, st
     return _lowest_loss(best, others), f"{second[0].upper()}{second[1:]}."
 
 
-def _lowest_loss(best: Line, others: Sequence[Line]) -> str:
+def _lowest_loss(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
     seeds = len(best.losses)
     loss = f"{with_spread(best.loss, best.spread)}" + (f" over {seeds} seeds" if seeds > 1 else "")
     if not others:
@@ -54,7 +54,7 @@ def _lowest_loss(best: Line, others: Sequence[Line]) -> str:
     return f"{lowest}, {' but '.join(parts)}."
 
 
-def _diverged(lines: Sequence[Line]) -> list[str]:
+def _diverged(lines: Sequence[MethodRuns]) -> list[str]:
     """Who diverged everywhere, and who at which learning rates."""
     said = []
     if everywhere := [line for line in lines if not line.converged]:
@@ -71,7 +71,7 @@ def _diverged(lines: Sequence[Line]) -> list[str]:
     return said
 
 
-def _worst_node(best: Line, others: Sequence[Line]) -> str:
+def _worst_node(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
     """The test accuracy of the leader's worst node, and who does better there."""
     key = "node_accuracy_min"
     own = best.finals(key)
@@ -89,7 +89,7 @@ def _worst_node(best: Line, others: Sequence[Line]) -> str:
     return f"{sentence}, the highest" + (f", but {WITHIN}" if overlap else "")
 
 
-def _against(best: Line, reference: Line, target: float | None) -> str:
+def _against(best: MethodRuns, reference: MethodRuns, target: float | None) -> str:
     """The leader beside centralized SGD, which has all data in one place."""
     name = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
     difference = reference.loss - best.loss
@@ -105,15 +105,15 @@ def _against(best: Line, reference: Line, target: float | None) -> str:
     return f"{said}, and took {short(theirs / own, 2)} times as long on the virtual clock to a loss of {short(target)}"
 
 
-def clearly_below(a: Line, b: Line) -> bool:
+def clearly_below(a: MethodRuns, b: MethodRuns) -> bool:
     """Whether the worst seed of a ended below the best seed of b."""
     return max(a.losses) < min(b.losses)
 
 
-def always_below(a: Line, b: Line) -> bool:
+def always_below(a: MethodRuns, b: MethodRuns) -> bool:
     """Whether a ended below b with every seed, that is on the same shards."""
     return len(a.losses) == len(b.losses) and all(x < y for x, y in zip(a.losses, b.losses, strict=True))
 
 
-def _named(lines: Sequence[Line]) -> str:
+def _named(lines: Sequence[MethodRuns]) -> str:
     return listed(f"{line.method} ({short(line.loss)})" for line in lines)

@@ -1,0 +1,48 @@
+"""What ``dsgt train`` does around a run: agree on what is trained, and write what was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from dsgt._version import __version__
+from dsgt.checkpoint.together import everyone, words
+from dsgt.comparison import Job
+from dsgt.comparison.measured import Row
+from dsgt.core import Network
+from dsgt.networks.launched import Launched
+from dsgt.problems.erm import EmpiricalRisk
+
+
+def prepare(job: Job, network: Network, out: Path) -> EmpiricalRisk:
+    """The problem, and a place for the rows; or a ValueError, the same at every node, before work starts."""
+    trouble, problem = "", None
+    try:
+        problem = job.settings.problem(job.seed)
+        if not network.node:
+            out.mkdir(parents=True, exist_ok=True)
+            (out / "rows.jsonl").touch()
+    except (ValueError, OSError) as error:
+        trouble = str(error)
+    for node, said in enumerate(words(network, trouble)):
+        if said:
+            raise ValueError(said if network.node is None else f"node {node}: {said}")
+    about = json.dumps(job.settings.model_dump(mode="json", exclude={"data_dir"}) | {"seed": job.seed})
+    mine = int.from_bytes(hashlib.sha256(about.encode()).digest()[:6], "big")  # exact in a float64
+    prints = everyone(network, [mine])[:, 0]
+    if (other := (prints != prints[0]).nonzero().flatten()).numel():
+        raise ValueError(f"nodes 0 and {int(other[0])} were given different flags; give all of them the same")
+    assert problem is not None
+    return problem
+
+
+def write(job: Job, launched: Launched, out: Path, rows: Sequence[Row]) -> None:
+    label = {"method": job.method, "lr": job.lr, "seed": job.seed}
+    about = job.settings.model_dump(mode="json", exclude={"methods", "lrs", "seeds", "target"}) | label
+    about |= {"backend": launched.kind, "versions": {"dsgt": __version__, "torch": torch.__version__}}
+    (out / "settings.json").write_text(json.dumps(about, indent=2) + "\n")
+    (out / "rows.jsonl").write_text("".join(json.dumps(label | row) + "\n" for row in rows))

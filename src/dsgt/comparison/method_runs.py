@@ -1,0 +1,117 @@
+"""The runs of one method, and what they say at its best learning rate."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dsgt.comparison.measured import Row
+
+Runs = dict[int, list[Row]]
+"""The rows of every seed."""
+
+
+@dataclass(frozen=True)
+class MethodRuns:
+    """A method at every learning rate of the grid; whatever is asked of it is about the best of them."""
+
+    method: str
+    grid: dict[float, Runs]
+    """By learning rate."""
+    centralized: bool = False
+    """Whether all nodes average with all, so that it is a reference and no rival."""
+
+    @cached_property
+    def lr(self) -> float:
+        """The learning rate with the lowest final loss, averaged over the seeds."""
+        return min(self.grid, key=lambda lr: statistics.fmean(final_losses(self.grid[lr])))
+
+    @property
+    def runs(self) -> list[list[Row]]:
+        """The rows of each seed."""
+        return list(self.grid[self.lr].values())
+
+    @cached_property
+    def losses(self) -> list[float]:
+        """The final loss of each seed, infinite where it diverged."""
+        return final_losses(self.grid[self.lr])
+
+    @property
+    def loss(self) -> float:
+        return statistics.fmean(self.losses)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over the seeds."""
+        return statistics.pstdev(self.losses) if self.converged else math.inf
+
+    @property
+    def converged(self) -> bool:
+        """With every seed."""
+        return all(map(math.isfinite, self.losses))
+
+    @property
+    def diverged_at(self) -> list[float]:
+        """The learning rates at which a seed diverged."""
+        return [lr for lr, runs in self.grid.items() if not all(map(math.isfinite, final_losses(runs)))]
+
+    def finals(self, key: str) -> list[float]:
+        """The last value of a metric for each seed; empty where it was not measured, or is no number, for all."""
+        last = [rows[-1].get(key) for rows in self.runs]
+        return [float(v) for v in last if v is not None] if all(map(_finite, last)) else []
+
+    def final(self, key: str) -> float | None:
+        """Its mean over the seeds."""
+        values = self.finals(key)
+        return statistics.fmean(values) if values else None
+
+    def at_target(self, target: float, key: str) -> float | None:
+        """A metric when the loss was first seen at the target, averaged over the seeds; None where one never was."""
+        first = [next((row.get(key) for row in rows if row["loss"] <= target), None) for rows in self.runs]
+        return None if None in first else statistics.fmean(v for v in first if v is not None)
+
+    @cached_property
+    def measured_rounds(self) -> list[list[Row]]:
+        """The rows of the seeds, round after round: from where one has diverged, or ended, a mean over the others
+        would be one over fewer, so there it ends."""
+        by_round: dict[int, list[Row]] = {}
+        for rows in self.runs:
+            for row in rows:
+                by_round.setdefault(row["round"], []).append(row)
+        whole = (rows for _, rows in sorted(by_round.items()) if len(rows) == len(self.runs))
+        return [rows for rows in whole if all(_finite(row["loss"]) for row in rows)]
+
+    def curve(self, key: str) -> tuple[list[float | None], list[float | None], list[float | None]]:
+        """The mean, least and largest value over the seeds in each measured round; None where one has none."""
+        values = [[row.get(key) for row in rows] for rows in self.measured_rounds]
+        numbers = [some if all(map(_finite, some)) else None for some in values]
+
+        def over(what: Callable[[Any], float]) -> list[float | None]:
+            return [None if some is None else float(what(some)) for some in numbers]
+
+        return over(statistics.fmean), over(min), over(max)
+
+
+def final_losses(runs: Runs) -> list[float]:
+    """Of every seed; infinite where it diverged."""
+    last = [rows[-1]["loss"] for rows in runs.values()]
+    return [float(loss) if _finite(loss) else math.inf for loss in last]
+
+
+def measured(lines: Sequence[MethodRuns], keys: Sequence[str]) -> list[str]:
+    """Those of the keys that a run at a best learning rate has values of."""
+    rows = [row for line in lines for run in line.runs for row in run]
+    return [key for key in keys if any(row.get(key) is not None for row in rows)]
+
+
+def reached_at_once(lines: Sequence[MethodRuns], target: float) -> bool:
+    """Whether the target is no better than the start, so that the way there tells nothing."""
+    return all(run[0]["loss"] <= target for line in lines if line.converged for run in line.runs)
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
