@@ -1,0 +1,98 @@
+"""The tables of methods in README and docs, from the code. ``python tests/support/tables.py`` writes them anew.
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end of table -->``,
+and tests/test_tables.py fails when one is stale.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import dsgt
+from dsgt.core import Algorithm, Pending, parameters
+from dsgt.networks import Dense
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = ("README.md", "docs/choosing.md")
+LOWEST = (-0.3, -0.6, -0.9)
+"""Smallest eigenvalues of W for which the largest stable step is shown."""
+
+
+def title(method: Algorithm[Any]) -> str:
+    """The first words of its text, up to the first : ; or full stop."""
+    return re.split(r"[:;.]\s", text(method) + " ")[0]
+
+
+def equation(method: Algorithm[Any]) -> str:
+    """The first indented lines of its text."""
+    found = re.search(r"\n\n((?:    .+\n)+)", text(method))
+    assert found is not None, f"{type(method).__name__} has no equation in its docstring"
+    return "; ".join(" ".join(line.split()).rstrip(",") for line in found[1].splitlines())
+
+
+def text(method: Algorithm[Any]) -> str:
+    return sys.modules[type(method).__module__].__doc__ or ""
+
+
+def sent(method: Algorithm[Any]) -> str:
+    """How many vectors, and how many of them travel while the next gradient is computed."""
+    state = method.init(torch.zeros(1, 1), Dense([[1.0]]).at(0))
+    free = sum(isinstance(f, Pending) for f in state)
+    return f"{method.sends}" + (f", {free} free" if free else "")
+
+
+def name_and_parameters(name: str, method: Algorithm[Any]) -> str:
+    given = ", ".join(f"{f.name}={f.default}" for f in parameters(method))
+    return f"`{name}`" + (f", {given}" if given else "")
+
+
+def methods() -> str:
+    lines = [
+        "| method | name and parameters | update | sends | exact on different data | W |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, kind in dsgt.ALGORITHMS.items():
+        method = kind()
+        exact = "yes" if method.exact else "no, O(lr)"
+        cells = (title(method), name_and_parameters(name, method), f"`{equation(method)}`", sent(method), exact)
+        lines.append(f"| {' | '.join(cells)} | {method.needs} |")
+    return "\n".join(lines)
+
+
+def stability() -> str:
+    lines = ["| method | " + " | ".join(f"λ = −{-low:g}" for low in LOWEST) + " |", "|---|" + "---|" * len(LOWEST)]
+    for kind in dsgt.ALGORITHMS.values():
+        lines += [f"| {title(kind())} | " + " | ".join(_window(kind(), low) for low in LOWEST) + " |"]
+    return "\n".join(lines)
+
+
+def _window(method: Algorithm[Any], low: float) -> str:
+    W = np.array([[1 + low, 1 - low], [1 - low, 1 + low]]) / 2
+    found = dsgt.theory.window(method, W)
+    # four digits: no limit lies so near to half of the last one that rounding decides
+    return f"{found.low:.4g} ... {found.high:.4g}" if found.low > 0 else f"{found.high:.4g}"
+
+
+TABLES: dict[str, Callable[[], str]] = {"methods": methods, "stability": stability}
+
+
+def renewed(page: str) -> str:
+    """The same page with every table as the code has it now."""
+    return re.sub(
+        r"<!-- table: (\w+) -->\n.*?<!-- end of table -->",
+        lambda found: f"<!-- table: {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end of table -->",
+        page,
+        flags=re.DOTALL,
+    )
+
+
+if __name__ == "__main__":
+    for file in FILES:
+        (ROOT / file).write_text(renewed((ROOT / file).read_text()))
