@@ -15,10 +15,9 @@ from torch import Tensor
 
 from dsgt import checkpoint
 from dsgt.checkpoint import part as part_file
-from dsgt.checkpoint import together
 from dsgt.checkpoint.part import Part, read, write
 from dsgt.core import Network
-from dsgt.networks import Dense
+from dsgt.networks import Dense, agreement
 
 SETTINGS = {"method": "DSGT", "seed": 3}
 
@@ -57,7 +56,7 @@ def saying(text: str, numbers: Callable[[Tensor], Tensor]) -> Callable[[Tensor],
     """What a fellow answers when numbers are asked for, and when words are."""
 
     def answer(v: Tensor) -> Tensor:
-        if len(v) != together.LONGEST:
+        if len(v) != agreement.LONGEST_TEXT:
             return numbers(v)
         v[: len(text)] = torch.tensor([float(c) for c in text.encode()])
         return v
@@ -67,10 +66,10 @@ def saying(text: str, numbers: Callable[[Tensor], Tensor]) -> Callable[[Tensor],
 
 def test_words_of_every_length_and_alphabet_are_heard():
     for text in ("", "no space", "ﬂügel 'ß' — 漢字", "x" * 5000):
-        heard = together.words(OneOf(1, 3), text)
+        heard = agreement.gather_text(OneOf(1, 3), text)
         assert len(heard) == 3
         assert text.startswith(heard[0])
-        assert heard[0] == text or len(heard[0]) == together.LONGEST
+        assert heard[0] == text or len(heard[0]) == agreement.LONGEST_TEXT
 
 
 @pytest.mark.parametrize("dtype", list(part_file._NAMES))

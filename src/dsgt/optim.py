@@ -14,6 +14,7 @@ from dsgt import engine
 from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Network, tensors, with_tensors
 from dsgt.divergence import check_gradient
+from dsgt.flat import flattened, link, views
 from dsgt.run import as_schedule
 from dsgt.topologies.needs import check
 
@@ -54,7 +55,8 @@ class Optimizer(torch.optim.Optimizer):
         self.round = 0
         self._weight = _weight(network, samples)
         self._params = trained
-        self._flat = _flatten(trained)
+        self._flat = flattened(trained)
+        link(trained, self._flat)
         self._state: Any = None
         self._unfinished = False
         self._kept_gradient: _Unchanged | None = None
@@ -116,8 +118,8 @@ class Optimizer(torch.optim.Optimizer):
         mean = copy.deepcopy(model)
         with torch.no_grad():
             values = [*mean.parameters(), *(b for b in mean.buffers() if b.numel())]
-            flat = torch.cat([v.reshape(-1).double() for v in values])
-            for v, part in zip(values, _views(self.network.mean(flat), values), strict=True):
+            average = self.network.mean(flattened(values, dtype=torch.float64))
+            for v, part in zip(values, views(average, values), strict=True):
                 v.copy_(part if v.is_floating_point() else part.round())
         return mean
 
@@ -190,7 +192,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _gradients(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Every parameter with its part of the flat gradient."""
-        return zip(self._params, _views(self._grad, self._params), strict=True)
+        return zip(self._params, views(self._grad, self._params), strict=True)
 
     def _master(self) -> Tensor:
         """The parameters in the precision that the method works in."""
@@ -281,17 +283,3 @@ def _weight(network: Network, samples: int | None) -> float:
         without = sizes.isnan().nonzero().flatten().tolist()
         raise ValueError(f"samples was given at some nodes but not at nodes {without}; give it everywhere or nowhere")
     return network.nodes * given / float(sizes.sum())
-
-
-def _flatten(params: list[Tensor]) -> Tensor:
-    """One vector holding all parameters, which become views of it."""
-    with torch.no_grad():
-        flat = torch.cat([p.reshape(-1) for p in params])
-        for p, view in zip(params, _views(flat, params), strict=True):
-            p.data = view
-    return flat
-
-
-def _views(flat: Tensor, like: list[Tensor]) -> Iterator[Tensor]:
-    parts = flat.split([p.numel() for p in like])
-    return (part.view(p.shape) for part, p in zip(parts, like, strict=True))

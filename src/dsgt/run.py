@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeAlias
+from typing import Generic, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,16 +18,13 @@ from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
 from dsgt.core import Algorithm, Network, S, restart_tracking, settle
 from dsgt.divergence import Attempt, DivergedError, check_gradient
+from dsgt.measuring import Table
 from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle, Problem
-from dsgt.threads import threads
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 
 Schedule: TypeAlias = float | Callable[[int], float]
-
-SMALL = 1 << 16
-"""Up to this many numbers in all models together, one core is faster than several."""
 
 
 def as_network(network: Network | MatrixLike) -> Network:
@@ -170,74 +167,76 @@ def run(
     ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
     network = as_network(network)
-    if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
-        raise ValueError(
-            f"rounds is {rounds}, every is {every} and restart_every {restart_every}; they count rounds, from 1 on"
-        )
-    if not loss_limit > 0:
-        raise ValueError(f"loss_limit is {loss_limit}; give the loss above which the run has diverged, above 0")
-    if problem.nodes != network.nodes:
-        raise ValueError(
-            f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
-        )
-    check(type(algorithm).__name__, algorithm.needs, network.matrices)
-    every = every or max(1, rounds // 100)
+    _check(algorithm, problem, network, rounds=rounds, every=every, restart_every=restart_every)
     schedule = as_schedule(lr)
-    local = problem if network.node is None else problem[network.node]
-    x = as_start(problem.start(seed) if x0 is None else x0, network)
+    table = Table(
+        algorithm, problem, network, metrics, rounds=rounds, every=every, lr=schedule, limit=loss_limit, watch=watch
+    )
+    start = problem.start(seed) if x0 is None else x0
+    x = as_start(start, network)
     keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
-    at = keeper.begin(
+    begin = keeper.begin(
         algorithm.init(x, network.at(0)),
         settings=lambda: _settings(algorithm, problem, network, x, seed) | {"restart_every": restart_every or 0},
         columns=list(metrics),
         resume=resume,
     )
-    rows = [row for row in at.rows if row["round"] % every == 0 or row["round"] == rounds]
-    if watch is not None:
-        for row in rows:
-            watch(row)
-    state: Any = at.state
-    begin, training, resumed = (at.k, at.state), at.seconds, time.perf_counter()
-    del at
-
-    saving = False
-
-    def looked_at(k: int) -> bool:
-        nonlocal saving
-        saving = keeper.due(k)
-        return saving or k % every == 0 or k == rounds
-
-    with keeper.listening(), threads(1 if network.nodes * problem.dim <= SMALL else torch.get_num_threads()):
+    table.go_on_from(begin.rows)
+    local = problem if network.node is None else problem[network.node]
+    with keeper.listening(), engine.cores_for(network.nodes * problem.dim):
         try:
-            states = _iterate(algorithm, local.oracle(seed), network, schedule, begin, restart_every, looked_at)
-            del begin
-            for k, state in states:
-                training += time.perf_counter() - resumed
-                if (k % every == 0 or k == rounds) and not (rows and rows[-1]["round"] == k):
-                    gathered = network.gather(state.x)
-                    seen = measured.Snapshot(k, gathered, state, problem, network, training, algorithm)
-                    rows.append({"round": k} | {name: metric(seen) for name, metric in metrics.items()})
-                    _check_loss(seen, rows[-1].get("loss", 0.0), loss_limit, schedule)
-                    if watch is not None:
-                        watch(rows[-1])
-                if saving:
-                    keeper.save(Progress(k, state, rows, training))
-                if k == rounds:
-                    break
-                resumed = time.perf_counter()
+            states = _iterate(
+                algorithm,
+                local.oracle(seed),
+                network,
+                schedule,
+                (begin.k, begin.state),
+                restart_every,
+                looked_at=lambda k: keeper.due(k) or table.due(k),
+            )
+            seconds = begin.seconds
+            del begin  # with a million nodes the memory is wanted
+            state = settle(_follow(states, table, keeper, seconds))
         except DivergedError as error:
-            attempt = Attempt(algorithm, problem, network, problem.start(seed) if x0 is None else x0, seed)
+            attempt = Attempt(algorithm, problem, network, start, seed)
             raise error.told(where=keeper.where(), attempt=attempt) from error
-    state = settle(state)
-    return Result(rows, state, network.gather(state.x))
+    return Result(table.rows, state, network.gather(state[0]))
 
 
-def _check_loss(seen: measured.Snapshot, loss: float, limit: float, lr: Callable[[int], float]) -> None:
-    if loss <= limit and math.isfinite(loss):
-        return
-    node = int(seen.node_losses.nan_to_num(nan=math.inf).argmax())
-    what = f"the loss after round {seen.k} is {loss:.3g}" + (f", above loss_limit = {limit:g}" if loss > limit else "")
-    raise DivergedError(node, seen.k, lr(seen.k), what=f"{what}, and worst at node {node}")
+def _follow(states: Iterator[tuple[int, S]], table: Table, keeper: Keeper, seconds: float) -> S:
+    """Measure and save a run up to its last round; its last state."""
+    resumed = time.perf_counter()
+    for k, state in states:
+        seconds += time.perf_counter() - resumed
+        table.measure(k, state, seconds)
+        if keeper.is_due:
+            keeper.save(Progress(k, state, table.rows, seconds))
+        if k == table.rounds:
+            return state
+        del state  # what nobody holds may be overwritten
+        resumed = time.perf_counter()
+    raise AssertionError("a run has no end of its own")
+
+
+def _check(
+    algorithm: Algorithm[S],
+    problem: Problem,
+    network: Network,
+    *,
+    rounds: int,
+    every: int | None,
+    restart_every: int | None,
+) -> None:
+    """Whatever could be wrong comes out before any work."""
+    if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
+        raise ValueError(
+            f"rounds is {rounds}, every is {every} and restart_every {restart_every}; they count rounds, from 1 on"
+        )
+    if problem.nodes != network.nodes:
+        raise ValueError(
+            f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
+        )
+    check(type(algorithm).__name__, algorithm.needs, network.matrices)
 
 
 def _settings(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dsgt.checkpoint.folder import parts_of
 from dsgt.checkpoint.part import CheckpointError, DifferentError
+from dsgt.flat import views
 
 
 def models(folder: str | Path, *, without: Collection[int] = ()) -> tuple[int, Tensor]:
@@ -67,7 +68,6 @@ def _unflatten(flat: Tensor, model: nn.Module, folder: str | Path) -> dict[str, 
     size = sum(p.numel() for p in trained)
     if size != len(flat):
         raise DifferentError(f"{folder} holds models of {len(flat)} parameters, but this one trains {size}")
-    parts = flat.split([p.numel() for p in trained])
-    values = {id(p): part.reshape(p.shape).to(p.dtype) for p, part in zip(trained, parts, strict=True)}
+    values = {id(p): part.to(p.dtype) for p, part in zip(trained, views(flat, trained), strict=True)}
     named = model.state_dict(keep_vars=True)  # a parameter that two layers share has two names
     return {name: values.get(id(v), v).detach().clone() for name, v in named.items()}

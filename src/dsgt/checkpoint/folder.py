@@ -17,8 +17,8 @@ from typing import Any
 from torch import Tensor
 
 from dsgt.checkpoint.part import CheckpointError, DamagedError, DifferentError, Part, read, write
-from dsgt.checkpoint.together import anywhere, everyone, words
 from dsgt.core import Network
+from dsgt.networks.agreement import any_node, gather_numbers, gather_text
 
 _NAME = re.compile(r"round-(\d{9,15})-node-(\d{1,9}|all)-of-(\d{1,9})\.safetensors")
 _SLOTS = 64
@@ -57,7 +57,7 @@ def save(
         write(path, Part(k, network.node, network.nodes, settings, extra or {}, tensors))
     except OSError as error:
         problem = error
-    if anywhere(network, problem is not None):
+    if any_node(network, problem is not None):
         with suppress(OSError):
             path.unlink(missing_ok=True)
         node, reason = _first(network, "" if problem is None else str(problem))
@@ -80,7 +80,7 @@ def load(folder: str | Path, *, network: Network, settings: Mapping[str, Any]) -
         whole = _whole(folder, network, settings)
     except DifferentError as error:
         refusal = error
-    told = everyone(network, [refusal is not None, *whole[:_SLOTS], *[-1] * (_SLOTS - len(whole))]).tolist()
+    told = gather_numbers(network, [refusal is not None, *whole[:_SLOTS], *[-1] * (_SLOTS - len(whole))]).tolist()
     if any(row[0] for row in told):
         raise DifferentError(_first(network, "" if refusal is None else str(refusal))[1]) from refusal
     common = set.intersection(*({int(k) for k in row[1:] if k >= 0} for row in told))
@@ -96,7 +96,7 @@ def load(folder: str | Path, *, network: Network, settings: Mapping[str, Any]) -
             _drop(folder / _name(k, network))
     for stale in folder.glob(_name(0, network).replace("round-000000000", "round-*") + ".tmp"):
         _drop(stale)
-    anywhere(network, False)  # nobody goes on while somebody still has a part of a future that may come out differently
+    any_node(network, False)  # nobody goes on while somebody still has a part of a future that may come out differently
     return read(folder / _name(agreed, network)) if common else None
 
 
@@ -199,7 +199,7 @@ def _drop(path: Path) -> None:
 
 def _first(network: Network, text: str) -> tuple[int, str]:
     """The first node that has something to say, and what."""
-    return next(((i, said) for i, said in enumerate(words(network, text)) if said), (0, "it did not say why"))
+    return next(((i, said) for i, said in enumerate(gather_text(network, text)) if said), (0, "it did not say why"))
 
 
 def _warn(message: str) -> None:

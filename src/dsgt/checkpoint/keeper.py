@@ -14,8 +14,8 @@ import torch
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
 from dsgt.checkpoint.part import CheckpointError, DifferentError, under
 from dsgt.checkpoint.signals import Requests
-from dsgt.checkpoint.together import anywhere
 from dsgt.core import Network, S, tensors, with_tensors
+from dsgt.networks.agreement import any_node
 
 Row = dict[str, float]
 
@@ -49,6 +49,8 @@ class Keeper:
         self.every, self.rounds, self.network = every or max(1, rounds // 10), rounds, network
         self.last: int | None = None
         """The round of the newest checkpoint."""
+        self.is_due = False
+        """What ``due`` answered last."""
         self._settings: Mapping[str, Any] = {}
         self._requests = Requests(network)
 
@@ -63,7 +65,7 @@ class Keeper:
             return beginning
         self._settings = {**settings(), "metrics": ", ".join(columns)}
         if not resume:
-            if anywhere(self.network, in_use(self.folder.path)):
+            if any_node(self.network, in_use(self.folder.path)):
                 raise CheckpointError(
                     f"{self.folder.path} holds checkpoints of an earlier run: go on from them with resume=True, or "
                     "--resume, or use another folder"
@@ -92,14 +94,16 @@ class Keeper:
 
     def due(self, k: int) -> bool:
         """Whether to save after round k. On real nodes all must ask at once."""
-        if self.folder is None or k == self.last:
-            return False
+        self.is_due = self.folder is not None and k != self.last and self._wants(k)
+        return self.is_due
+
+    def _wants(self, k: int) -> bool:
         return (k > 0 and k % self.every == 0) or k == self.rounds or self._requests.to_stop(k)
 
     def save(self, progress: Progress[Any]) -> None:
         """Save, unless the state is one to which nobody wants to return; then stop, if that was asked for."""
         diverged = not all(t.isfinite().all() for t in tensors(progress.state).values())
-        if not anywhere(self.network, diverged):
+        if not any_node(self.network, diverged):
             self._write(progress)
         if self._requests.to_stop(progress.k):
             raise self._requests.stop(f"round {progress.k} of {self.rounds}", self.where())

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dsgt.checkpoint.together import anywhere
 from dsgt.core import Network
+from dsgt.networks.agreement import any_node
 
 LOOK_EVERY = 10
 """Real nodes can stop only together, and asking costs a small message to all; so they ask every so many rounds."""
@@ -59,7 +59,7 @@ class Requests:
         """Whether to stop after k rounds. On real nodes all must ask at once, and all get the same answer."""
         if self.network.node is None:
             return self._asked is not None
-        return k % LOOK_EVERY == 0 and anywhere(self.network, self._asked is not None)
+        return k % LOOK_EVERY == 0 and any_node(self.network, self._asked is not None)
 
     def stop(self, done: str, where: str) -> Stopped:
         """What to raise; said once, by one node for all."""
@@ -67,5 +67,5 @@ class Requests:
         message = f"stopped by {signal.Signals(number).name} after {done}; {where}"
         if not self.network.node:
             print(message, file=sys.stderr, flush=True)
-        anywhere(self.network, False)  # nobody leaves, and perhaps ends the job, before it is said
+        any_node(self.network, False)  # nobody leaves, and perhaps ends the job, before it is said
         return Stopped(number, message)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,21 @@ from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
 from dsgt.checkpoint.part import DifferentError, Part, under
 from dsgt.checkpoint.signals import Requests
+from dsgt.core import Algorithm, Network
 
-if TYPE_CHECKING:  # the optimizer stands on the loop, and the loop on checkpoints
-    from dsgt.optim import Optimizer
+
+class Optimizer(Protocol):
+    """What is asked of a ``dsgt.Optimizer``, which stands above checkpoints."""
+
+    algorithm: Algorithm[Any]
+    network: Network
+    round: int
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def blank_state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)

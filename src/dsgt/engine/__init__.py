@@ -8,8 +8,10 @@ chosen behind it (docs/engine.md has the measurements):
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers
@@ -21,10 +23,14 @@ from dsgt.engine.learning_rate import PreparedRate
 from dsgt.engine.numpy_rounds import NumpyRounds
 from dsgt.networks.cycle import Cycle
 from dsgt.networks.peers import Peers
+from dsgt.threads import threads
 
 State = TypeVar("State", covariant=True)
 
-__all__ = ["Rounds", "Updates", "rounds"]
+__all__ = ["Rounds", "Updates", "cores_for", "rounds"]
+
+ONE_CORE_UP_TO = 1 << 16
+"""Numbers in all models together: for fewer, one core is faster than several."""
 
 
 class Rounds(Protocol[State]):
@@ -40,6 +46,11 @@ class Rounds(Protocol[State]):
 
     def step(self, g: Tensor, mix: Mix, lr: float) -> None:
         """One round; g is the gradient at x."""
+
+
+def cores_for(numbers: int) -> AbstractContextManager[None]:
+    """As many of torch's threads as are worth starting for so many numbers in all models together."""
+    return threads(1 if numbers <= ONE_CORE_UP_TO else torch.get_num_threads())
 
 
 def rounds(algorithm: Algorithm[S], network: Network, state: S) -> Rounds[S]:

@@ -54,7 +54,7 @@ class Model(EmpiricalRisk):
             raise ValueError(
                 f"{type(module).__name__} has no parameter that requires a gradient: there is nothing to train"
             )
-        self.dim = sum(self._flat.sizes)
+        self.dim = sum(p.numel() for p in self._flat.parameters)
         self._start = self._flat.vector()
         outputs = _check(self._flat, self.data)
         if self.data.labelled and outputs.ndim == 2 and outputs.shape[1] > 1:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from dsgt.flat import flattened, link
 from dsgt.threads import threads as threads_of_torch
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -43,8 +44,6 @@ class Flat:
         self.module = copy.deepcopy(module)
         self.loss = loss
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        self.shapes = [p.shape for p in self.parameters]
-        self.sizes = [p.numel() for p in self.parameters]
 
     def names(self) -> Iterator[tuple[str, int]]:
         """Every place in the module that holds a trainable parameter, and which one; a shared one is in many places."""
@@ -55,12 +54,11 @@ class Flat:
                     yield f"{prefix}.{name}" if prefix else name, number[id(p)]
 
     def vector(self) -> Tensor:
-        return torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        return flattened(self.parameters)
 
     def at(self, x: Tensor) -> nn.Module:
         """The module at the model x (m,)."""
-        for p, part, shape in zip(self.parameters, x.detach().split(self.sizes), self.shapes, strict=True):
-            p.data = part.view(shape)
+        link(self.parameters, x.detach())
         return self.module
 
     def gradient(self, x: Tensor, features: Tensor, targets: Tensor, scale: float, out: Tensor) -> None:
@@ -116,14 +114,16 @@ def vectorised(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
     """All nodes with equally many samples in one vmap."""
     flat = Flat(flat.module, flat.loss)  # where vmap fails half-way it leaves the module unusable
     places = list(flat.names())
+    shapes = [p.shape for p in flat.parameters]
+    sizes = [p.numel() for p in flat.parameters]
 
     def one(parameters: dict[str, Tensor], a: Tensor, t: Tensor) -> Tensor:
         return flat.loss(functional_call(flat.module, parameters, (a,), tie_weights=False), t)
 
     def same_size(x: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
         with torch.enable_grad():
-            parts = [v.requires_grad_() for v in x.detach().split(flat.sizes, dim=1)]
-            stacked = {name: parts[j].view(len(x), *flat.shapes[j]) for name, j in places}
+            parts = [v.requires_grad_() for v in x.detach().split(sizes, dim=1)]
+            stacked = {name: parts[j].view(len(x), *shapes[j]) for name, j in places}
             losses = vmap(one)(stacked, gather(features, rows), gather(targets, rows))
             grads = torch.autograd.grad((losses * scale).sum(), parts, materialize_grads=True)
         return torch.cat(grads, dim=1)

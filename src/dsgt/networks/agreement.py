@@ -9,23 +9,23 @@ from torch import Tensor
 
 from dsgt.core import Network
 
-LONGEST = 1000
-"""Bytes of a message in words."""
+LONGEST_TEXT = 1000
+"""Bytes."""
 
 
-def everyone(network: Network, numbers: Sequence[float]) -> Tensor:
+def gather_numbers(network: Network, numbers: Sequence[float]) -> Tensor:
     """The numbers that every process tells, one row each."""
     v = torch.tensor([float(x) for x in numbers], dtype=torch.float64)
     return v[None] if network.node is None else network.gather(v)
 
 
-def anywhere(network: Network, here: bool) -> bool:
+def any_node(network: Network, here: bool) -> bool:
     """Whether something holds at any node."""
-    return bool(everyone(network, [here]).any())
+    return bool(gather_numbers(network, [here]).any())
 
 
-def words(network: Network, text: str) -> list[str]:
+def gather_text(network: Network, text: str) -> list[str]:
     """What every process says, cut where it is long."""
-    raw = text.encode()[:LONGEST]
-    rows = everyone(network, [*raw, *[0] * (LONGEST - len(raw))]).to(torch.uint8)
+    raw = text.encode()[:LONGEST_TEXT]
+    rows = gather_numbers(network, [*raw, *[0] * (LONGEST_TEXT - len(raw))]).to(torch.uint8)
     return [bytes(row.tolist()).rstrip(b"\0").decode(errors="ignore") for row in rows]
