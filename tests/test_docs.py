@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -124,6 +126,17 @@ def test_every_command_in_the_text_is_known(page: Path):
             except Exception as error:
                 if type(error).__name__ != "MissingParameter":
                     raise
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_name_of_the_package_in_the_text_exists(page: Path):
+    """``topologies.ring(n)``, ``dsgt.DSGT()``: what begins with a public module, up to the first call."""
+    rooms = "|".join(name for name in dsgt.__all__ if inspect.ismodule(getattr(dsgt, name)))
+    quoted = "\n".join(re.findall(r"`([^`]+)`", prose(page)))
+    for path in re.findall(rf"(?<![\w./])(?:dsgt|(?:dsgt\.)?(?:{rooms}))(?:\.[A-Za-z_]\w*)+", quoted):
+        names = path.removeprefix("dsgt.").split(".")
+        if names[-1] not in ("Name", "html", "md", "py"):
+            functools.reduce(getattr, names, dsgt)
 
 
 RUN = [words for block in BLOCKS for words in block.commands if words[0] == "dsgt" and words[1] in QUICK]
