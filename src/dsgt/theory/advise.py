@@ -16,18 +16,15 @@ from dsgt.run import as_network
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio
-from dsgt.theory.stability import Method, Window, as_method, measured_window, window
+from dsgt.theory.stability import MARGIN, Method, Window, as_method, measured_window, window
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.spectrum import is_symmetric
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-MARGIN = 0.8
-"""Of the limit for equal quadratics; unequal curvatures lowered it to 0.91 of that at worst (docs/theory.md)."""
-
 BURSTS = 2.0
-"""Noise that multiplies the model comes in bursts, rare and large near the edge of mean-square stability: keep away."""
+"""A safety factor on the noise of small batches: near the limit it comes in rare, large bursts."""
 
 
 @dataclass(frozen=True)

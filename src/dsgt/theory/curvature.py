@@ -19,8 +19,8 @@ Field = Callable[[Tensor], Tensor]
 """Stacked models (n, m) -> stacked gradients (n, m)."""
 FEWEST, MOST = 16, 32
 """How many rounds are looked at for the curvature of batches."""
-LARGE = 400
-"""Beyond this many features the noise of least squares is bounded, not computed."""
+EXACT_UP_TO = 400
+"""Features up to which the noise of least squares is computed; beyond, an upper bound is."""
 
 
 def closed_form(problem: Problem) -> tuple[Tensor, float, float] | None:
@@ -69,7 +69,7 @@ def batch_noise(problem: LeastSquares) -> float:
     for i, shard in enumerate(problem.shards):
         A, w, b = problem.rows[shard].double(), float(problem.weights[i]), float(problem.batch[i])
         long = A.square().sum(dim=1)
-        if A.shape[1] > LARGE:
+        if A.shape[1] > EXACT_UP_TO:
             worst = max(worst, w / b * float(long.max()))  # an upper bound
             continue
         values, vectors = torch.linalg.eigh(A.mT @ A / len(A))

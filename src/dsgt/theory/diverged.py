@@ -15,15 +15,13 @@ from dsgt.divergence import Attempt, DivergedError
 from dsgt.problems.base import Oracle
 from dsgt.run import run as loop
 from dsgt.theory.curvature import power_iteration
-from dsgt.theory.stability import Window, has_polynomial, window
+from dsgt.theory.stability import MARGIN, Window, has_polynomial, window
 
-MARGIN = 0.8
-"""Of the limit for equal quadratics, as in ``advise``."""
 LOOKS, STEPS = 3, 8
 """Rounds looked at, and gradients drawn in each: the cost of a few rounds of the run that failed."""
-SMALL = 1024
+EIGENVALUES_UP_TO = 1024
 """Up to this many nodes the eigenvalues of W are computed."""
-MEASURED = 64
+MEASURED_UP_TO = 64
 """Up to this many nodes the limit of a method without a polynomial is measured, in about a second."""
 
 
@@ -89,7 +87,7 @@ def _window(algorithm: Algorithm[Any], network: Network) -> Window | None:
     """None where no limit is known, or only after long measuring: a changing network, one whose rows or columns do not
     sum to 1, a large one."""
     matrices = network.matrices
-    most = SMALL if has_polynomial(algorithm) else MEASURED
+    most = EIGENVALUES_UP_TO if has_polynomial(algorithm) else MEASURED_UP_TO
     if len(matrices) != 1 or network.nodes > most:
         return None
     if any(abs(np.asarray(matrices[0].sum(axis=axis)) - 1).max() > 1e-6 for axis in (0, 1)):

@@ -12,7 +12,7 @@ from torch import Tensor
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
 
-LARGE = 10**8
+AFFORDABLE = 10**8
 """Samples times parameters up to which exact gradients are affordable; beyond, means of a few mini-batches serve."""
 
 
@@ -59,7 +59,7 @@ def interval(values: Tensor) -> Sampled:
 
 def expensive(problem: Problem) -> bool:
     """Whether exact gradients are too slow to take a hundred of them."""
-    return isinstance(problem, EmpiricalRisk) and problem.samples * problem.dim > LARGE
+    return isinstance(problem, EmpiricalRisk) and problem.samples * problem.dim > AFFORDABLE
 
 
 def mean_gradients(
@@ -85,8 +85,10 @@ def mean_gradients(
 def descend(
     problem: Problem, gradients: Callable[[Tensor], Tensor], X: Tensor, L: float
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """40 steps of gradient descent with lr = 1/(2 L), short enough to show a time scale: where it gets (every row the
-    same), and the loss F at every fourth step with its time t = lr times steps."""
+    """40 steps of gradient descent on F with lr = 1/(2 L).
+
+    Gives the last model (in every row), and every fourth step's time t = lr times steps with its loss F.
+    """
     X = X.mean(dim=0).expand_as(X).contiguous()
     losses = [float(problem.loss(X[0]))]
     lr = 0.5 / L if L > 0 else 0.0

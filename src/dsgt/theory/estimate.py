@@ -30,8 +30,8 @@ class Estimate:
     L_F: float
     """Lipschitz constant of the gradient of the mean loss F."""
     L_met: float
-    """The largest curvature of a node's loss that a run meets: max L_i for least squares; elsewhere seen at the start
-    and after some descent, below max L_i where that is a worst case which training does not visit (softmax)."""
+    """The largest curvature of a node's loss seen at the start and after a short descent. For least squares it is
+    max L_i; for other losses it may be smaller, because L_i is a worst case that training need not meet."""
     L_F_met: float
     """The same for F."""
     L_noise: float

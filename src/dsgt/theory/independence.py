@@ -81,13 +81,13 @@ def rounds_with_diminishing_step(
     return float(met[0] + 1) if len(met) else math.inf
 
 
-LARGEST = 2000
+ALL_EIGENVALUES_UP_TO = 2000
 """Nodes up to which all eigenvalues of W are worth computing."""
 
 
 def has_typical_ratio(W: Matrix) -> bool:
     """Whether ``typical_ratio`` takes this W: symmetric, and not too large for all its eigenvalues."""
-    return W.shape[0] <= LARGEST and is_symmetric(W)
+    return W.shape[0] <= ALL_EIGENVALUES_UP_TO and is_symmetric(W)
 
 
 def typical_ratio(W: Matrix, lr_L: float) -> float:
@@ -102,7 +102,8 @@ def typical_ratio(W: Matrix, lr_L: float) -> float:
     """
     if not has_typical_ratio(W):
         raise ValueError(
-            f"typical_ratio needs a symmetric W of at most {LARGEST} nodes; else use independence(), the worst case"
+            f"typical_ratio needs a symmetric W of at most {ALL_EIGENVALUES_UP_TO} nodes; else use independence(), the "
+            "worst case"
         )
     c, w = lr_L, np.linalg.eigvalsh(to_dense(W))[:-1]
     first, second = 1 - w**2 + c * w, (1 + w) ** 2 - 2 * c * w

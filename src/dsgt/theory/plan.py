@@ -14,12 +14,13 @@ from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Matrix, Network
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.run import as_network
-from dsgt.theory.advise import MARGIN, Advice, advise, effective_curvature, stable_window
+from dsgt.theory.advise import Advice, advise, effective_curvature, stable_window
 from dsgt.theory.bounds import Bound, independence_rounds, theorem_1
 from dsgt.theory.centralized import Comparison, given_shards
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio, typical_rounds
 from dsgt.theory.speedup import Link, Speedup, speedup
+from dsgt.theory.stability import MARGIN
 from dsgt.theory.usable import usable
 from dsgt.topologies.matrix import MatrixLike
 

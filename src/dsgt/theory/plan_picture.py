@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from dsgt import topologies
 from dsgt.theory.bounds import independence_rounds
-from dsgt.theory.independence import LARGEST, typical_rounds
+from dsgt.theory.independence import ALL_EIGENVALUES_UP_TO, typical_rounds
 from dsgt.theory.plan import Plan, rivals
 
 TERMS = {
@@ -70,7 +70,7 @@ def _networks(axes: Axes, plan: Plan) -> None:
     gap = np.geomspace(min(0.5 * (1 - c.rho), 1e-2), 0.999, 80)
     worst = [independence_rounds(replace(c, rho=1 - g)) for g in gap]
     axes.plot(gap, worst, color="#d98200", label="Corollary 2, worst case", linewidth=1.8)
-    marks = {name: W for name, W in rivals(min(c.n, LARGEST)).items() if topologies.rho(W) > 1e-9}
+    marks = {name: W for name, W in rivals(min(c.n, ALL_EIGENVALUES_UP_TO)).items() if topologies.rho(W) > 1e-9}
     for name, W in marks.items():
         x, y = 1 - topologies.rho(W), typical_rounds(c, W)
         axes.plot(x, y, "o", color="#1f4e8c", markersize=5)

@@ -13,12 +13,12 @@ from dsgt.topologies import graphs
 from dsgt.topologies.fastest import Fastest, fdla
 from dsgt.topologies.matrix import to_dense
 
-LARGEST = 300
+SEARCHED_UP_TO = 300
 """Beyond this many nodes the hundreds of FDLA solves of a search take too long."""
 COARSE = 1e-4
 """The gap to which FDLA is solved while searching."""
 PATIENCE = 6
-"""How many edges in a row may fail to go before pruning stops."""
+"""Pruning stops after this many edges in a row that could not be removed."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def design(n: int, *, rho: float | None = None, degree: int | None = None, seed:
     """
     if (rho is None) == (degree is None):
         raise ValueError(f"design was given rho = {rho} and degree = {degree}; give exactly one of the two")
-    if not 2 <= n <= LARGEST:
-        raise ValueError(f"design was given n = {n}, but searches networks of 2 to {LARGEST} nodes")
+    if not 2 <= n <= SEARCHED_UP_TO:
+        raise ValueError(f"design was given n = {n}, but searches networks of 2 to {SEARCHED_UP_TO} nodes")
     if rho is not None:
         if not 0 <= rho < 1:
             raise ValueError(f"design was given rho = {rho}, but it lies in [0, 1): 0 is one round, 1 is never")

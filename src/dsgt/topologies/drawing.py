@@ -24,7 +24,7 @@ from dsgt.topologies.spectrum import is_symmetric, rho
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-LARGEST = 400
+DRAWN_UP_TO = 400
 """More nodes than this are a blot on a page."""
 PLAIN = {"negative": "#c0182b", "none": "#bbbbbb"}
 COLOURS = ListedColormap(matplotlib.colormaps["viridis_r"](np.linspace(0.2, 1, 256)))
@@ -110,9 +110,9 @@ def _checked(graph: nx.Graph[int], W: MatrixLike) -> Matrix:
     graph_of_numbers(graph, "draw")
     if matrix.shape[0] != len(graph):
         raise ValueError(f"draw was given a graph of {len(graph)} nodes and a W of {matrix.shape[0]}; they must agree")
-    if len(graph) > LARGEST:
+    if len(graph) > DRAWN_UP_TO:
         raise ValueError(
-            f"draw was given {len(graph)} nodes, but more than {LARGEST} cannot be told apart in a picture"
+            f"draw was given {len(graph)} nodes, but more than {DRAWN_UP_TO} cannot be told apart in a picture"
         )
     return matrix
 

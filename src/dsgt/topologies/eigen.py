@@ -1,8 +1,8 @@
-"""The two eigenvalues of a symmetric W that matter, without a dense matrix where there are many nodes.
+"""The second largest and the smallest eigenvalue of a symmetric W, without a dense matrix where there are many nodes.
 
-Lanczos finds them in a few hundred products where the network mixes fast. Where it mixes slowly Lanczos crawls, but
-then the network has a thin cut, its factors stay sparse, and Lanczos on the inverse needs a few steps. A random
-regular graph is of the first kind, a ring of the second.
+There are two ways. Lanczos iteration on W takes a few hundred products where the network mixes fast, as a random
+regular graph does. Where it mixes slowly, as a ring does, that would take too many; but then the LU factors of I - W
+stay sparse, and Lanczos iteration on the inverse takes a few steps. A rough estimate chooses between the two.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ DENSE_MOST = 1500
 RESIDUAL = 1e-4
 """Where Lanczos stops: an eigenvalue is off by less, mostly by its square."""
 COARSE = 0.02
-"""The residual that tells the two kinds apart."""
+"""The residual of the rough estimate."""
 SLOW = 0.02
-"""So near to the end of what is possible the eigenvalues crowd: Lanczos crawls, and the factors are sparse."""
+"""Where the estimate is this close to the end of the possible range, the inverse is used."""
 
 
 def second_largest(W: Matrix) -> float:

@@ -9,7 +9,7 @@ import networkx as nx
 from dsgt.core import Matrix
 from dsgt.text import nearest
 from dsgt.topologies.check import graph_of_numbers
-from dsgt.topologies.fastest import LARGEST, fdla, fmmc
+from dsgt.topologies.fastest import FASTEST_UP_TO, fdla, fmmc
 from dsgt.topologies.matrix import MatrixLike, as_matrix
 from dsgt.topologies.spectrum import rho
 from dsgt.topologies.weights import WEIGHTS
@@ -17,7 +17,7 @@ from dsgt.topologies.weights import WEIGHTS
 SAME = 1e-6
 """Two rules' weights on one graph differ by more than this."""
 AS_FAST = 2e-4
-"""How far rho may be from the smallest one: FDLA and FMMC are asked for rho, and weights of equal rho may differ."""
+"""Weights whose rho is this close to the smallest one count as FDLA's or FMMC's: several W may have the same rho."""
 
 
 def without(W: MatrixLike, graph: nx.Graph[int], gone: int | Iterable[int], *, rule: str | None = None) -> Matrix:
@@ -59,7 +59,7 @@ def _same(W: Matrix, graph: nx.Graph[int], *rules: str) -> str | None:
 
 def _fastest(W: Matrix, graph: nx.Graph[int]) -> str | None:
     """By the weights themselves or, where others are as fast, by their rho."""
-    if len(graph) > LARGEST:
+    if len(graph) > FASTEST_UP_TO:
         return None
     best, positive, reached = fdla(graph), fmmc(graph), rho(W)
     for rule, found in (("fdla", best), ("fmmc", positive)):

@@ -24,7 +24,7 @@ from dsgt.topologies.fastest.interior import Point, first, iterates
 from dsgt.topologies.fastest.problem import Problem
 from dsgt.topologies.fastest.schur import affordable
 
-LARGEST = 5000
+FASTEST_UP_TO = 5000
 """The nodes beyond which the n x n multipliers no longer fit a few GB."""
 STEPS = 60
 
@@ -60,10 +60,10 @@ def _fastest(graph: nx.Graph[int], name: str, tol: float, *, nonnegative: bool) 
     undirected(graph, name)
     if not tol > 0:
         raise ValueError(f"tol is {tol}, but a gap can only be reached when it is positive; use tol=1e-6")
-    if len(graph) > LARGEST:
+    if len(graph) > FASTEST_UP_TO:
         raise ValueError(
-            f"{name} was asked for {len(graph)} nodes, but keeps matrices of nodes x nodes and stops at {LARGEST}; "
-            "use best_constant or metropolis for a graph of this size"
+            f"{name} was asked for {len(graph)} nodes, but keeps matrices of nodes x nodes and stops at "
+            f"{FASTEST_UP_TO}; use best_constant or metropolis for a graph of this size"
         )
     problem = Problem.of(graph, nonnegative=nonnegative)
     if problem.edges == 0:
