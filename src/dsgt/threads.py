@@ -1,7 +1,7 @@
-"""How many cores torch uses, and which threads must not disturb others.
+"""How many threads torch uses, and the scheduling policy of threads that move messages.
 
-Small work runs on one core: a second one gains little, and where another program keeps it busy the threads wait for
-each other, 5 to 20 times longer than the work takes (measured).
+Small work runs on one thread: a second one gains little, and where another program keeps its core busy the threads wait
+for each other, 5 to 20 times longer than the work takes (measured).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
+    """So many threads for torch's operations inside this block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -25,14 +26,14 @@ def threads(count: int) -> Iterator[None]:
 
 
 def do_not_disturb() -> None:
-    """From now on this thread, and every thread that it starts, waits for a core when it wakes up, instead of pushing
-    away one that computes. Its share of the cores stays the same. Does nothing where the system knows no such thing."""
+    """On Linux, give this thread and every thread that it starts the policy SCHED_BATCH: when it wakes up it waits for a
+    core instead of preempting a thread that computes. Its share of the cores stays the same."""
     _change(to="SCHED_BATCH")
 
 
 @contextmanager
 def undisturbing_threads() -> Iterator[None]:
-    """So are the threads that are started in here; this one is itself again afterwards."""
+    """Threads started inside this block get SCHED_BATCH; the calling thread's policy is restored at the end."""
     changed = _change(to="SCHED_BATCH")
     try:
         yield
@@ -42,7 +43,7 @@ def undisturbing_threads() -> Iterator[None]:
 
 
 def _change(*, to: str) -> bool:
-    """Whether the policy of this thread was one of the two ordinary ones, another, and could be changed."""
+    """Whether this thread had the other one of the two ordinary policies, and now has this one."""
     if sys.platform != "linux":
         return False
     new = getattr(os, to)

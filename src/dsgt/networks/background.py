@@ -1,4 +1,4 @@
-"""Work that goes on beside the computation of a node, in a thread of its own."""
+"""A background thread for messages, which runs while the node computes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Tasks: TypeAlias = "SimpleQueue[tuple[Future[Tensor], Task] | None]"
 """None is the last."""
 
 LINGERING = 5.0
-"""Seconds that a process waits at its end for a task that has been begun: enough for a message, not for a dead node."""
+"""Seconds an exiting process waits for a task that has begun: enough for a message, not for a dead node."""
 
 
 class Background:
-    """Does one task after the other."""
+    """A thread that runs one task after the other."""
 
     def __init__(self) -> None:
         self._tasks: Tasks = SimpleQueue()
         self._newest: Callable[[], Future[Tensor] | None] = lambda: None
-        """A weak reference: what a task has found is its owner's to keep or to forget."""
+        """A weak reference: only the owner keeps a task's result alive."""
         Thread(target=_work, args=(self._tasks, torch.get_num_threads()), name="dsgt-background", daemon=True).start()
         atexit.register(self._linger)  # a thread that is inside gloo or MPI when they end would crash the process
 

@@ -21,7 +21,7 @@ from dsgt.problems import numpy_gradients
 from dsgt.problems.base import Oracle
 from dsgt.problems.erm import EmpiricalRisk, pieces
 
-SMALL = 1 << 16
+MOST_PADDED = 1 << 16
 """Padding up to this many numbers costs less than starting a second batched product."""
 
 
@@ -129,7 +129,7 @@ class LinearModel(EmpiricalRisk):
 
     def _is_small(self, batches: Batches) -> bool:
         numbers = len(batches.sizes) * int(batches.sizes.max()) * self.rows.shape[1]
-        return self.scores == 1 and self.rows.device.type == "cpu" and numbers <= numpy_gradients.SMALL
+        return self.scores == 1 and self.rows.device.type == "cpu" and numbers <= numpy_gradients.MOST_NUMBERS
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""
@@ -143,7 +143,7 @@ class LinearModel(EmpiricalRisk):
         if int(b.min()) == longest:
             same = bool((per_sample == per_sample[0]).all())
             return [Group(None, None, float(per_sample[0]) if same else per_sample[:, None, None])]
-        if n * longest <= 2 * int(b.sum()) or n * longest * self.rows.shape[1] <= SMALL:
+        if n * longest <= 2 * int(b.sum()) or n * longest * self.rows.shape[1] <= MOST_PADDED:
             kinds = torch.zeros_like(b)
         else:
             kinds = b.double().log2().floor().long()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dsgt.problems.base import Oracle
 
-SMALL = 1 << 16
+MOST_NUMBERS = 1 << 16
 """Numbers in all nodes' batches, at most; torch would not use a second core for so few either."""
 
 
