@@ -26,8 +26,8 @@ def threads(count: int) -> Iterator[None]:
 
 
 def do_not_disturb() -> None:
-    """On Linux, give this thread and every thread that it starts the policy SCHED_BATCH: when it wakes up it waits for a
-    core instead of preempting a thread that computes. Its share of the cores stays the same."""
+    """On Linux, give this thread and every thread that it starts the policy SCHED_BATCH: when it wakes up it waits for
+    a core instead of preempting a thread that computes. Its share of the cores stays the same."""
     _change(to="SCHED_BATCH")
 
 
