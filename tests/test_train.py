@@ -17,7 +17,7 @@ from dsgt.commands import train
 from dsgt.comparison import Job, Settings, settings
 from dsgt.networks.launched import Launched, launched
 from support.launch import TESTS, launch
-from workers.train_worker import doubled
+from workers.train_worker import in_doubles
 
 WORKER = str(TESTS / "workers" / "train_worker.py")
 FLAGS = ["dsgt", "--weights", "lazy-metropolis", "--partition", "dirichlet:0.3", "--batch", "300", "--lr", "0.3"]
@@ -30,7 +30,7 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
 
 def rows_of_job(monkeypatch, nodes: int, epochs: float) -> list[dict[str, Any]]:
     """What the comparison's own run gives, on its simulated network."""
-    monkeypatch.setattr(settings, "named_data", doubled)
+    monkeypatch.setattr(settings, "named_problem", in_doubles)
     options = Settings(nodes=nodes, weights="lazy-metropolis", batch=300, epochs=epochs)
     return [{k: v for k, v in row.items() if k != "virtual_seconds"} for row in Job(options, "dsgt", 0.3, 0)()]
 
@@ -68,7 +68,7 @@ def invoke(*words: str) -> tuple[int, str]:
 
 
 def test_without_a_launcher_all_nodes_are_simulated_and_it_says_so(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(settings, "named_data", doubled)
+    monkeypatch.setattr(settings, "named_problem", in_doubles)
     code, says = invoke(*FLAGS, "--nodes", "3", "--epochs", "2", "--out", str(tmp_path))
     assert code == 0, says
     assert "Simulating 3 nodes in this process" in says

@@ -6,23 +6,20 @@ Where NOTES names a folder, every process leaves its number there, for the fault
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any
+
+import torch
 
 from dsgt.cli import app
 from dsgt.comparison import settings
-from dsgt.data import Samples
 from dsgt.networks.launched import launched
+from dsgt.problems.named import named_problem
 
-_named = settings.named_data
-
-
-def doubled(*args: Any, **options: Any) -> tuple[Samples, ...]:
-    return tuple(Samples(s.features.double(), s.targets) for s in _named(*args, **options))
-
+in_doubles = partial(named_problem, dtype=torch.float64)
 
 if __name__ == "__main__":
-    settings.named_data = doubled
+    settings.named_problem = in_doubles
     if "NOTES" in os.environ:
         (Path(os.environ["NOTES"]) / f"pid-{launched().rank}").write_text(str(os.getpid()))
     app()

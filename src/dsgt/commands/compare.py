@@ -79,7 +79,7 @@ def compare_command(
         "evaluations": evaluations, "target": target, "compute": compute, "latency": latency, "bandwidth": bandwidth,
     }  # fmt: skip
     flags = {key: value for key, value in given.items() if value is not None and value != []}
-    kept: list[Path] = []
+    kept: list[Path] = []  # empty until all that was asked for is known to be possible
     with plain_errors(console, kept=lambda: next(iter(kept), None)):
         require("matplotlib", "pandas", "jinja2", "plotly", *(["tensorboard"] if tensorboard else []))  # in the end
         settings = Settings.of((read_settings(config) if config else {}) | flags)
@@ -90,7 +90,7 @@ def compare_command(
                 folder=out,
                 resume=resume,
                 checkpoint_every=checkpoint_every,
-                watch=partial(_running, board),
+                watch=partial(_running, board, kept, out),
                 finished=partial(_finished, board, kept, out),
             )
         _show(found)
@@ -100,8 +100,9 @@ def compare_command(
     console.print(f"The report is {page}; numbers and figures are beside it.", highlight=False, soft_wrap=True)
 
 
-def _running(board: Board, news: News) -> None:
+def _running(board: Board, kept: list[Path], out: Path, news: News) -> None:
     """A run has been measured."""
+    kept[:] = [out]
     speed = board.speed(news.job)
     rate = f", {speed:.0f} rounds/s" if speed else ""
     board.bar(news.job, str(news.job), news.round, news.rounds, f"loss {news.loss:.3g}{rate}")

@@ -52,7 +52,7 @@ def costs_table(found: Comparison, target: float) -> Table:
 def run_table(job: Job, rule: str, last: Row) -> Table:
     """One run, as it ended."""
     table = Table(title=_about(job.settings), box=box.SIMPLE_HEAD, caption=CAPTION)
-    _columns(table, "method", "weights", "lr", "rounds", "loss", "mean", "worst", "apart", "MB")
+    _columns(table, "method", "weights", "lr", "rounds", "loss", "mean", "worst", "apart", "MB", wrap=True)
     accuracies = (f"{last['accuracy']:.1%}", f"{last['node_accuracy_min']:.1%}")
     sizes = (f"{last['consensus']:.2g}", f"{last['megabytes']:.3g}")
     table.add_row(job.method, rule, f"{job.lr:g}", str(last["round"]), f"{last['loss']:.4f}", *accuracies, *sizes)
@@ -63,6 +63,6 @@ def _about(s: Settings) -> str:
     return f"{s.model} on {s.data}, {s.nodes} nodes, {s.partition}, {s.graph} graph, {s.epochs:g} epochs"
 
 
-def _columns(table: Table, *headings: str) -> None:
+def _columns(table: Table, *headings: str, wrap: bool = False) -> None:
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("method", "weights") else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in ("method", "weights") else "right", no_wrap=not wrap)
