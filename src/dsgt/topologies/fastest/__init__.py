@@ -28,7 +28,7 @@ FASTEST_UP_TO = 5000
 """The nodes beyond which the n x n multipliers no longer fit a few GB."""
 STEPS = 60
 CERTIFIED_FROM = 1e-9
-"""From this gap on every point is certified: the last ones that rounding allows may have worse bounds than the first."""
+"""From this gap on every point is certified: the last that rounding allows may have worse bounds than the first."""
 
 
 @dataclass(frozen=True)
