@@ -12,6 +12,7 @@ import dsgt
 from dsgt import topologies
 from dsgt.core import Needs
 from dsgt.topologies.needs import _everybody_is_averaged, complaints
+from dsgt.topologies.spectrum import rho_of_rounds, second_modulus
 
 
 @pytest.mark.parametrize("n", [4, 6, 8, 12, 16, 24, 100, 1600, 20_000])
@@ -85,3 +86,18 @@ def test_sums_may_be_off_by_what_float32_leaves_and_no_more(off: float, refused:
     W = topologies.metropolis(topologies.ring(5))
     W[0, 0] += off
     assert bool(complaints(Needs(), [W])) == refused
+
+
+@pytest.mark.parametrize("dense_up_to", [1500, 3], ids=["all eigenvalues", "by iteration"])
+def test_rho_of_rounds_is_that_of_their_product_in_the_order_of_the_rounds(
+    dense_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsgt.topologies.spectrum.DENSE_MOST", dense_up_to)
+    rng = np.random.default_rng(1)
+    doubly = [sum(w * np.eye(12)[rng.permutation(12)] for w in (0.5, 0.3, 0.2)) for _ in range(2)]
+    forth, back = (np.linalg.norm(B @ A - 1 / 12, 2) for A, B in (doubly, doubly[::-1]))
+    assert abs(forth - back) > 1e-3  # the order matters
+    assert rho_of_rounds(doubly) == pytest.approx(forth, abs=1e-6)  # the iteration's square of 1e-4, and some
+    columns = [W / W.sum(axis=0) for W in rng.random((2, 12, 12)) ** 3]
+    moduli = np.sort(np.abs(np.linalg.eigvals(columns[1] @ columns[0])))
+    assert second_modulus(columns) == pytest.approx(moduli[-2], abs=1e-4)  # where the iteration stops
