@@ -115,6 +115,23 @@ def test_a_method_without_a_polynomial_is_measured_and_the_plan_says_so(
     assert fits["unknown"].lr == pytest.approx(fits["dsgt"].lr, rel=0.05)  # slow growth hides
 
 
+def test_a_method_that_fails_or_is_never_stable_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch):
+    class Broken(dsgt.DSGT):
+        def update(self, s, g, mix, lr):
+            raise RuntimeError("no luck")
+
+    class Growing(dsgt.DSGT):
+        def update(self, s, g, mix, lr):
+            return super().update(s._replace(x=1.1 * s.x), g + 2, mix, -lr)
+
+    monkeypatch.setitem(dsgt.ALGORITHMS, "broken", Broken)
+    monkeypatch.setitem(dsgt.ALGORITHMS, "growing", Growing)
+    fits = {f.method: f for f in digits_plan(topologies.metropolis(topologies.ring(5)), data.Full()).methods()}
+    assert fits["broken"].verdict == "no: it fails on quadratics: no luck"
+    assert fits["growing"].verdict == "no: stable for no learning rate (measured on 5 equal quadratics)"
+    assert fits["dsgt"].verdict == "good"
+
+
 def test_averaging_weights_cost_nothing_and_exact_gradients_neither(tmp_path: Path):
     free = digits_plan(topologies.averaging(4), data.WithReplacement(0.2))
     assert free.extra_noise == pytest.approx(0, abs=1e-20)

@@ -117,7 +117,10 @@ class Plan:
         method = ALGORITHMS[name]
         if complaint:
             return Fit(name, 0.0, method.sends, f"no: {complaint}")
-        stable = stable_window(method, self.network)
+        try:
+            stable = stable_window(method, self.network)
+        except Exception as error:  # a method of the user's may fail in any way, and must not cost the others' lines
+            return Fit(name, 0.0, method.sends, f"no: it fails on quadratics: {error or type(error).__name__}")
         if stable.empty:
             return Fit(name, 0.0, method.sends, f"no: stable for no learning rate ({stable.how})")
         L, _ = effective_curvature(self.estimate, self.network, stable.high)
