@@ -15,12 +15,15 @@ SLOW = [
     "test_report_browser",
     "test_train",
     "test_problems_runtime",
+    "test_theory_rates",
+    "test_digits",
     "test_checkpoint_fuzz",
     "test_loaders_fuzz",
     "test_network_files_fuzz",
 ]
-"""Files that start real nodes, browsers or whole experiments, or try very many inputs. ``make check`` leaves them out,
-as every other test that is marked slow; ``make test`` begins with them, so that no core waits for them at the end."""
+"""Files that start real nodes, browsers or whole experiments, train to the end, or try very many inputs. ``make check``
+leaves them out, as every other test that is marked slow; ``make test`` begins with them, so that no core waits for them
+at the end."""
 
 # The same examples every time; an example may take as long as a busy machine makes it take. To look for others:
 # pytest --hypothesis-profile=explore

@@ -36,6 +36,7 @@ def test_every_method_gets_the_same_runs_and_its_own_best_learning_rate():
     assert list(found.table().index) == ["dsgt", "sgd"]
 
 
+@pytest.mark.slow
 def test_the_same_numbers_come_out_of_one_worker_and_of_two():
     settings = dsgt.Settings(methods=("dsgt",), **SMALL)
     seen = []

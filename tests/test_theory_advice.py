@@ -33,6 +33,7 @@ def final_excess(problem, W, lr: float, rounds: int) -> float:
     return float(problem.loss(x).mean()) - lowest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [10, 100, 1000])
 @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**30), n=st.integers(1, 12))
@@ -71,6 +72,7 @@ def cost(problem, W, rounds: int) -> float:
     return (hits[0] + window) / rounds if len(hits) else math.inf
 
 
+@pytest.mark.slow
 def test_the_advised_learning_rate_costs_at_most_twice_the_rounds_of_the_best_in_the_median():
     costs = []
     for seed in range(24):

@@ -26,6 +26,7 @@ def asked(tmp_path: Path, *options: str) -> tuple[int, str]:
     return found.exit_code, " ".join(found.output.split())
 
 
+@pytest.mark.slow
 def test_the_command_answers_every_question_and_draws_a_picture(tmp_path: Path):
     code, text = asked(tmp_path, "--nodes", "6", "--graph", "ring", "--rounds", "300")
     assert code == 0, text
@@ -98,6 +99,7 @@ def digits_plan(W, sampling, alpha: float | None = None) -> Plan:
     return plan(Logistic(train, shards, sampling, l2=1e-2), W, 500)
 
 
+@pytest.mark.slow
 def test_a_method_without_a_polynomial_is_measured_and_the_plan_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -150,6 +152,7 @@ def test_a_plan_that_starts_at_the_minimiser_can_be_drawn(tmp_path: Path):
     draw_plan(made, tmp_path / "zero.png")
 
 
+@pytest.mark.slow
 def test_methods_that_skew_would_bias_are_said_to_be_biased_and_run_so():
     """Skewed labels: D-PSGD ends away from the optimum by about what the plan says, DSGT does not."""
     W = topologies.metropolis(topologies.ring(6))
@@ -168,6 +171,7 @@ def test_methods_that_skew_would_bias_are_said_to_be_biased_and_run_so():
     assert apart["dsgt"] < 0.1 * apart["dpsgd"]
 
 
+@pytest.mark.slow
 def test_the_advised_rate_is_near_the_best_on_the_digits():
     W = topologies.metropolis(topologies.ring(6))
     made = digits_plan(W, data.WithReplacement(0.1))
