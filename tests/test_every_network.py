@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,22 +13,30 @@ import torch
 import dsgt
 from support.cases import CASES, F64, graph, quadratic
 from support.launch import TESTS, launch
-from support.selected import selected_methods
+from support.selected import selected
 from workers.peer_worker import LR, ROUNDS
 
-WORLDS = ["torch 2", "torch 4", "torch 6", "mpi 2", "mpi 4"]
+WORLDS = ["torch 6", "torch 4", "torch 2", "mpi 4", "mpi 2"]
 """Launcher and nodes. With four nodes every path is walked twice: the second time messages travel in the background."""
 
 
-@pytest.fixture(scope="module", params=WORLDS)
-def nodes(request, tmp_path_factory) -> list[dict[tuple[str, str], list[torch.Tensor]]]:
-    """What every node of a real network found; all methods in one start, because starting is what takes long."""
-    kind, n = request.param.split()
-    folder: Path = tmp_path_factory.mktemp("nodes")
-    worker = str(TESTS / "workers" / "peer_worker.py")
-    finished = launch(kind, int(n), worker, kind, str(folder), *selected_methods(request))
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return [torch.load(folder / f"node{i}.pt") for i in range(int(n))]
+@pytest.fixture(scope="module")
+def started(request, tmp_path_factory) -> Callable[[str], Path]:
+    """Where the nodes of a launcher left what they found: every method and number of nodes that is asked for in one
+    start, because starting is what takes long."""
+
+    @cache
+    def start(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp(kind)
+        sizes = [world.split()[1] for world in selected(request, "world") if world.startswith(kind)]
+        worker = str(TESTS / "workers" / "peer_worker.py")
+        finished = launch(
+            kind, max(map(int, sizes)), worker, kind, str(folder), ",".join(sizes), *selected(request, "name")
+        )
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        return folder
+
+    return start
 
 
 def simulated(name: str, n: int) -> torch.Tensor:
@@ -38,10 +48,12 @@ def simulated(name: str, n: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("way", ["iterate", "optimizer"])
 @pytest.mark.parametrize("name", CASES)
-def test_real_nodes_walk_the_simulated_path(nodes, name: str, way: str):
-    expected = simulated(name, len(nodes))
+@pytest.mark.parametrize("world", WORLDS)
+def test_real_nodes_walk_the_simulated_path(started, world: str, name: str, way: str):
+    kind, n = world.split()
+    expected = simulated(name, int(n))
     assert expected[-1].norm() > 1  # it moved
-    walks = [torch.stack(walk, dim=1) for walk in zip(*(node[name, way] for node in nodes), strict=True)]
-    assert len(walks) == (2 if len(nodes) == 4 else 1)
-    for found in walks:
+    for how in ("", ", in the background")[: 1 + (n == "4")]:
+        files = [started(kind) / f"{n} nodes, node {i}{how}.pt" for i in range(int(n))]
+        found = torch.stack([torch.load(file)[name, way] for file in files], dim=1)
         assert ((found - expected).norm() / expected.norm()).item() < 1e-12

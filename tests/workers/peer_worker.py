@@ -1,15 +1,19 @@
-"""One node of a real network, started by test_every_network under torchrun or mpiexec.
+"""One node of real networks, started by test_every_network under torchrun or mpiexec.
 
-usage: peer_worker.py torch|mpi FOLDER METHOD...: runs these methods on the quadratic of support/cases.py, once through
-``iterate`` and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectories in FOLDER.
-Four nodes do it a second time, with vectors of any size travelling in the background.
+usage: peer_worker.py torch|mpi FOLDER SIZES METHOD...: runs these methods on the quadratic of support/cases.py, once
+through ``iterate`` and once through ``Optimizer`` with a save and load in the middle, and leaves its trajectories in
+FOLDER. SIZES, such as 6,4,2, are numbers of nodes: the first processes that were started are a network of their own for
+each of them. Four nodes do it a second time, with vectors of any size travelling in the background.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -30,10 +34,29 @@ def waits_later(case: Case) -> bool:
     return any(isinstance(f, Pending) for f in state)
 
 
-def network(kind: str, W: object) -> Network:
-    return (
-        dsgt.networks.TorchPeers(W, timeout=HANGING) if kind == "torch" else dsgt.networks.MPIPeers(W, timeout=HANGING)
-    )
+Connect = Callable[[object], Network]
+
+
+@contextmanager
+def world(kind: str, n: int, folder: Path) -> Iterator[Connect | None]:
+    """The first n processes: how each of them connects; None for the rest."""
+    if kind == "mpi":
+        from mpi4py import MPI
+
+        everyone = MPI.COMM_WORLD
+        comm = everyone.Split(0 if everyone.Get_rank() < n else MPI.UNDEFINED, everyone.Get_rank())
+        yield None if comm == MPI.COMM_NULL else lambda W: dsgt.networks.MPIPeers(W, timeout=HANGING, comm=comm)
+        return
+    import torch.distributed as dist
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if rank >= n:
+        yield None
+        return
+    meeting = "env://" if n == size else f"file://{folder / f'meeting{n}'}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=n)
+    yield lambda W: dsgt.networks.TorchPeers(W, timeout=HANGING)
+    dist.destroy_process_group()
 
 
 def by_iterate(case: Case, net: Network, n: int) -> Tensor:
@@ -85,33 +108,33 @@ def by_optimizer(case: Case, net: Network, n: int) -> Tensor:
     return torch.stack(trajectory)
 
 
-def main(kind: str, folder: Path, names: list[str]) -> None:
-    if kind == "torch":
-        import torch.distributed as dist
+def walks(connect: Connect, n: int, names: list[str], folder: Path, *, beside: bool) -> None:
+    """This node's path with every method, into a file."""
+    found = {}
+    for name in names:
+        case = CASES[name]
+        with connect(case.weights(graph(n))) as net:
+            found[name, "iterate"] = by_iterate(case, net, n)
+            sent = net.traffic.mixings
+            found[name, "optimizer"] = by_optimizer(case, net, n)
+            assert sent <= ROUNDS * case.algorithm.sends + 2, (name, sent)
+            assert (net._background is not None) == (beside and waits_later(case)), name
+    torch.save(found, folder / f"{n} nodes, node {net.node}{', in the background' * beside}.pt")
 
-        dist.init_process_group("gloo")
-        n = dist.get_world_size()
-    else:
-        from mpi4py import MPI
 
-        n = MPI.COMM_WORLD.Get_size()
-    found: dict[tuple[str, str], list[Tensor]] = {}
-    for beside in (False, True)[: 1 + (n == 4)]:
-        if beside:
-            dsgt.networks.peers.BACKGROUND_FROM = dsgt.buffers.LARGE_BYTES = 1
-        for name in names:
-            case = CASES[name]
-            with network(kind, case.weights(graph(n))) as net:
-                found.setdefault((name, "iterate"), []).append(by_iterate(case, net, n))
-                sent = net.traffic.mixings
-                found.setdefault((name, "optimizer"), []).append(by_optimizer(case, net, n))
-                assert sent <= ROUNDS * case.algorithm.sends + 2, (name, sent)
-                assert (net._background is not None) == (beside and waits_later(case)), name
-    torch.save(found, folder / f"node{net.node}.pt")
-    if kind == "torch":
-        dist.destroy_process_group()
+def main(kind: str, folder: Path, sizes: list[int], names: list[str]) -> None:
+    usual = dsgt.networks.peers.BACKGROUND_FROM, dsgt.buffers.LARGE_BYTES
+    for n in sizes:
+        with world(kind, n, folder) as connect:
+            if connect is None:
+                continue
+            walks(connect, n, names, folder, beside=False)
+            if n == 4:
+                dsgt.networks.peers.BACKGROUND_FROM = dsgt.buffers.LARGE_BYTES = 1
+                walks(connect, n, names, folder, beside=True)
+                dsgt.networks.peers.BACKGROUND_FROM, dsgt.buffers.LARGE_BYTES = usual
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]), [int(n) for n in sys.argv[3].split(",")], sys.argv[4:])
