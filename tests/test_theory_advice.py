@@ -120,6 +120,24 @@ def test_a_changing_network_is_advised_and_runs():
     assert final_excess(problem, network, found.lr, 300) < float(problem.loss(problem.start(0)))
 
 
+def test_a_method_without_a_polynomial_is_advised_by_what_was_measured():
+    class Unknown(dsgt.DSGT):
+        def update(self, s, g, mix, lr):  # another text of the same method
+            return super().update(s, g, mix, lr)
+
+    W = metropolis(dsgt.topologies.ring(4))
+    found, known = advise(small(), W, 500, method=Unknown), advise(small(), W, 500)
+    assert "measured on 4 equal quadratics" in found.reasons[0]
+    assert "exact, from the eigenvalues" in known.reasons[0]
+    assert found.limit_practice == pytest.approx(known.limit_practice, rel=0.05)  # slow growth hides
+
+
+def test_theorem_1_is_said_to_cover_its_own_method_only():
+    W, rounds = metropolis(dsgt.topologies.ring(4)), 10**9  # so long that noise asks for a tiny rate
+    assert advise(small(), W, rounds).risk == "low: Theorem 1 covers this learning rate"
+    assert advise(small(), W, rounds, method=dsgt.EXTRA).risk == "low: well inside the practical limit"
+
+
 def test_a_network_without_a_stable_rate_is_refused_and_rounds_below_1_too():
     W = metropolis(dsgt.topologies.ring(4))
     with pytest.raises(ValueError, match="at least one round"):
