@@ -23,12 +23,13 @@ from dsgt.checkpoint import part as part_file
 from dsgt.core import tensors
 from dsgt.divergence import Attempt
 from dsgt.run import run as loop
-from faults import hosts
+from faults import hosts, silences
 from faults import jobs as fault_jobs
 from faults import suite as faults
 from support.cases import CASES, graph
 from support.interrupted import LR, MEASURED, ROUNDS, equal, go, problem
 from support.launch import HANGING, free_port
+from workers.fault_worker import TIMEOUT
 
 N = 5
 DSGT = CASES["dsgt"]
@@ -42,7 +43,8 @@ def test_a_disturbed_job_ends_in_the_undisturbed_result(tmp_path: Path, fault: s
     assert found.equal, found.says
 
 
-def test_nodes_whose_link_is_cut_name_each_other_and_go_on_exactly_when_it_is_mended(tmp_path: Path):
+def test_nodes_whose_link_is_cut_name_each_other_and_go_on_exactly_when_it_is_mended(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(silences, "SHORT", TIMEOUT)  # nobody may be taken for silent who is only slow
     if why := hosts.forbidden():
         pytest.skip(why)
     found = faults.cut_alone(2, tmp_path, random.Random(0))
