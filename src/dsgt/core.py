@@ -212,6 +212,11 @@ class Algorithm(ABC, Generic[S]):
     """Two fields of the state whose means over the nodes are equal after every round: the tracker and the gradient."""
     zero_sum: ClassVar[str | None] = None
     """A field of the state whose sum over the nodes stays zero."""
+    keeps_x: ClassVar[bool] = False
+    """Whether the state holds, or has sent, something made of x. If not, a round may begin with any other x: a model
+    that was loaded, clamped or pruned between two steps."""
+    uncoordinated: ClassVar[bool] = False
+    """Whether the optimum is still reached where every node has a learning rate of its own."""
     arithmetic: ClassVar[bool] = False
     """Whether ``update`` is a text of + - * / and mixings only. Every coordinate of the model is then treated by
     itself, and ``update`` may be given NumPy's arrays, or be read as formulas, once for every learning rate, that are

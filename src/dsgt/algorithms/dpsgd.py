@@ -27,6 +27,7 @@ class State(NamedTuple):
 class DPSGD(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True)
     sends: ClassVar[int] = 1
+    keeps_x: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     arithmetic: ClassVar[bool] = True
 

@@ -32,6 +32,7 @@ class State(NamedTuple):
 class DSGT(Algorithm[State]):
     sends: ClassVar[int] = 2
     exact: ClassVar[bool] = True
+    uncoordinated: ClassVar[bool] = True
     tracker: ClassVar[tuple[str, str]] = ("Wy", "g")
     arithmetic: ClassVar[bool] = True
 

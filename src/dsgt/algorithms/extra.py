@@ -32,6 +32,7 @@ class State(NamedTuple):
 class EXTRA(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[int] = 1
+    keeps_x: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     zero_sum: ClassVar[str] = "q"
     arithmetic: ClassVar[bool] = True

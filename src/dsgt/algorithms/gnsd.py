@@ -30,6 +30,7 @@ class State(NamedTuple):
 @dataclass(frozen=True)
 class GNSD(Algorithm[State]):
     sends: ClassVar[int] = 2
+    keeps_x: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     tracker: ClassVar[tuple[str, str]] = ("Wy", "g")
     arithmetic: ClassVar[bool] = True

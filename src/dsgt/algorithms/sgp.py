@@ -32,6 +32,7 @@ class State(NamedTuple):
 class SGP(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(rows=False)
     sends: ClassVar[int] = 1  # and one number, in the same message
+    keeps_x: ClassVar[bool] = True
     exact: ClassVar[bool] = False
 
     def init(self, x: Tensor, mix: Mix) -> State:

@@ -1,0 +1,62 @@
+"""What all nodes must have in common before they train, and a model that they all start from."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from dsgt._version import __version__
+from dsgt.core import Network
+from dsgt.networks.agreement import any_node, gather_numbers, gather_text
+
+CHUNK = 1 << 18
+"""Numbers of a model that every node is told at once."""
+STARTS = ("node 0", "mean", "own")
+log = logging.getLogger("dsgt")
+
+
+def versions() -> dict[str, str]:
+    return {"dsgt": __version__, "torch": torch.__version__}
+
+
+def agree(network: Network, facts: Mapping[str, object]) -> None:
+    """All nodes must say the same; else everyone raises the same error, which names the first difference."""
+    texts = {key: str(value) for key, value in facts.items()}
+    prints = gather_numbers(network, [_digest(f"{key}={text}") for key, text in texts.items()])
+    for (key, text), column in zip(texts.items(), prints.T, strict=True):
+        different = (column != column[0]).nonzero().flatten().tolist()
+        if different:
+            said = gather_text(network, text)
+            raise ValueError(
+                f"the nodes do not run the same thing: {key} is {said[0]} at node 0, but {said[different[0]]} at node "
+                f"{different[0]}; start every node with the same script and arguments"
+            )
+
+
+def common_start(network: Network, x: Tensor, start: str) -> Tensor:
+    """The model that this node starts from: that of node 0, the mean of all, or its own."""
+    if start not in STARTS:
+        raise ValueError(f"start is {start!r}; expected one of {', '.join(map(repr, STARTS))}")
+    if start == "own" or network.nodes == 1:
+        return x
+    chunks = [_told(network, part, start) for part in x.split(CHUNK)]
+    begin = torch.cat(chunks)
+    if any_node(network, not torch.equal(begin, x)) and network.node == 0:
+        whose = "node 0's model" if start == "node 0" else "the mean of the nodes' models"
+        log.warning("the nodes' models differed at the start: all begin with %s (start='own' keeps them)", whose)
+    return begin
+
+
+def _told(network: Network, part: Tensor, start: str) -> Tensor:
+    if start == "mean":
+        return network.mean(part.double()).to(part.dtype)
+    return network.gather(part)[0]
+
+
+def _digest(text: str) -> float:
+    """Six bytes, which are exact in a float64."""
+    return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big"))

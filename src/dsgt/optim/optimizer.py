@@ -1,0 +1,268 @@
+"""This process's node of a network, as a torch.optim.Optimizer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dsgt import engine
+from dsgt.checkpoint import fingerprint
+from dsgt.core import Algorithm, Network, restart_tracking, tensors, with_tensors
+from dsgt.divergence import check_gradient
+from dsgt.flat import flattened, views
+from dsgt.optim.agreement import agree, common_start, versions
+from dsgt.optim.epoch import epoch
+from dsgt.optim.groups import Groups
+from dsgt.optim.parameters import Parameters
+from dsgt.topologies.needs import check
+
+AGREE_EVERY = 100
+"""Steps after which the nodes compare their learning rates again."""
+
+
+class Optimizer(torch.optim.Optimizer):
+    """This process's node of the network, training its copy of the model on its own data.
+
+    ``lr`` is the learning rate of centralized SGD on all data together. ``samples`` is the size of this node's data
+    set: with it, nodes of different sizes minimise the mean loss over all samples, provided the loss is the mean over
+    a batch drawn from the local data; without it, every node counts the same. ``weight_decay`` is added to the
+    gradient before it is tracked. Parameter groups may have an lr and a weight_decay of their own.
+
+    ``start`` says which model all nodes begin with: that of "node 0" (as torch's DistributedDataParallel does), the
+    "mean", or each its "own". ``unused="zero"`` accepts parameters without a gradient in a step. ``uncoordinated=True``
+    allows every node an lr of its own, for methods that stay exact so.
+
+    Parameters and their gradients are views of one flat vector each, so a mixing is one message. Parameters in
+    half precision keep a float32 master copy, and everything the method remembers is float32.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]],
+        algorithm: Algorithm[Any],
+        network: Network,
+        lr: float,
+        weight_decay: float = 0.0,
+        samples: int | None = None,
+        *,
+        start: str = "node 0",
+        unused: str = "error",
+        uncoordinated: bool = False,
+    ) -> None:
+        if network.node is None:
+            raise ValueError(
+                f"{type(network).__name__} holds all nodes, but an Optimizer trains the one node of this process: use "
+                "networks.TorchPeers under torchrun or networks.MPIPeers under mpiexec, or dsgt.run to simulate"
+            )
+        check(type(algorithm).__name__, algorithm.needs, network.matrices)
+        if uncoordinated and not algorithm.uncoordinated:
+            raise ValueError(
+                f"uncoordinated=True was given, but {type(algorithm).__name__} reaches the optimum only where all "
+                "nodes have one lr; use DSGT or AugDGM"
+            )
+        self.algorithm, self.network = algorithm, network
+        self.round = 0
+        given = list(params)
+        if not given:
+            raise ValueError("0 parameters were given; give model.parameters()")
+        super().__init__(given, {"lr": lr, "weight_decay": weight_decay})  # type: ignore[arg-type]
+        self._groups = Groups(self.param_groups)
+        self._parameters = Parameters(self._groups.trained, unused=unused)
+        self._uncoordinated = uncoordinated
+        agree(network, self._facts())
+        self._weight = _weight(network, samples)
+        x = common_start(network, self._parameters.vector, start)
+        self._parameters.vector.copy_(x)
+        self._state: Any = None
+        self._unfinished = False
+        self._seen: float | None = None
+        self._update = engine.Updates(algorithm, network, keep_x=True)
+        for p in self._parameters.tensors:
+            self.state[p] = {}  # not empty: torch.distributed.checkpoint would take a step to fill it
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self._parameters.clear()
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One round: mix with the neighbours and move."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._check_whole()
+        lr = self._groups.lr(self._parameters.vector)
+        if self.round % AGREE_EVERY == 0 and self.round and not self._uncoordinated:
+            agree(self.network, {"lr": self._groups.rates})
+        self._parameters.follow()
+        x = self._master()
+        self._check_moved(x)
+        if self._state is None:
+            self._state = self.algorithm.init(x.clone(), self.network.at(0))._replace(x=x)
+        g = self._gradient(x)
+        check_gradient(g, x, self.network, self.round, self._groups.rates[0])
+        self.network.computed(self.round)
+        # x is where the parameters live; every other field is the method's own memory, which may be overwritten
+        state, self._unfinished = self._state._replace(x=x), True
+        self._state = self._update(state, g, self.network.at(self.round), lr)
+        self._unfinished = False
+        self._write(self._state.x)
+        self._parameters.used()
+        self.round += 1
+        return loss
+
+    def epoch(self, loader: Iterable[Any], *, steps: int | None = None) -> Iterator[Any]:
+        """The loader's batches, as many at every node: so many ``steps``, or as many as the longest loader has, a
+        shorter one being begun again. All nodes must begin it at once, and take one step a batch."""
+        return epoch(self.network, loader, steps)
+
+    def restart(self) -> None:
+        """Go on from the present parameters with everything else that the method remembers begun anew. All nodes must
+        do it after the same step: for models that were loaded, clamped or pruned by hand."""
+        self._parameters.follow()
+        if self._state is not None:
+            state = self._state._replace(x=self._master())
+            self._state = restart_tracking(self.algorithm, state, self.network.at(self.round))
+            self._write(self._state.x)
+        self._unfinished = False
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if hasattr(self, "_groups"):  # torch's own constructor adds the first ones by this door
+            raise ValueError("a node takes one step for its whole model; give all parameters to the constructor")
+        super().add_param_group(param_group)
+
+    def average(self, model: nn.Module) -> nn.Module:
+        """A copy of the model holding the network's mean parameters, for evaluation; training goes on undisturbed.
+
+        Buffers are averaged too: BatchNorm's running means and variances become the means of the nodes', which
+        leaves out how far the nodes' means lie apart; counters become rounded means. All nodes must call it at once.
+        """
+        mean = copy.deepcopy(model)
+        with torch.no_grad():
+            values = [*mean.parameters(), *(b for b in mean.buffers() if b.numel())]
+            average = self.network.mean(flattened(values, dtype=torch.float64))
+            for v, part in zip(values, views(average, values), strict=True):
+                v.copy_(part if v.is_floating_point() else part.round())
+        return mean
+
+    def state_dict(self) -> dict[str, Any]:
+        """Complete with the parameters' own state_dict: waits for this node's messages in flight."""
+        self._check_whole()
+        saved = self.blank_state_dict()
+        held = {} if self._state is None else tensors(self._state)
+        saved["dsgt"] |= {"round": self.round, "tensors": {name: v.clone() for name, v in held.items()}}
+        return saved
+
+    def blank_state_dict(self) -> dict[str, Any]:
+        """``state_dict`` as it was before the first step, and whatever became of the last one."""
+        saved = super().state_dict()
+        saved["dsgt"] = {**self._identity(), "round": 0, "tensors": {}}
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on exactly where ``state_dict`` was taken; the parameters are set as well."""
+        saved = state_dict.get("dsgt")
+        if saved is None:
+            raise ValueError("this state_dict was not saved by a dsgt.Optimizer: it has no entry 'dsgt'")
+        for key, value in self._identity().items():
+            if saved[key] != value:
+                raise ValueError(f"this state_dict was saved with {key} = {saved[key]}, but here it is {value}")
+        vector = self._parameters.vector
+        x = saved["tensors"].get("x")
+        if x is not None and x.shape != vector.shape:
+            raise ValueError(f"this state_dict holds {x.numel()} parameters, but here there are {vector.numel()}")
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "dsgt"})
+        self._groups.groups = self.param_groups
+        self.round, self._unfinished, self._state, self._seen = saved["round"], False, None, None
+        if x is None:
+            return
+        values = {k: v.to(vector.device, copy=True) for k, v in saved["tensors"].items()}
+        # a blank state of this method says which fields are messages; its own message, if any, is waited for
+        blank = self.algorithm.init(values["x"], self.network.at(self.round))
+        tensors(blank)
+        self._state = with_tensors(blank, values)
+        with torch.no_grad():
+            self._parameters.follow()
+            self._write(self._state.x)
+
+    def _facts(self) -> dict[str, Any]:
+        """What must be the same at all nodes."""
+        shapes = [(name, tuple(p.shape)) for name, p in self._groups.trained]
+        return {
+            **versions(),
+            "the method": fingerprint.method(self.algorithm),
+            "the dtype": self._parameters.vector.dtype,
+            "the number of trained parameters": self._parameters.vector.numel(),
+            "the parameters": shapes,
+            "weight_decay": self._groups.decays,
+            **({} if self._uncoordinated else {"lr": self._groups.rates}),
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        method = fingerprint.method(self.algorithm).removesuffix("()")
+        return {"algorithm": method, "nodes": self.network.nodes, "node": self.network.node}
+
+    def _check_whole(self) -> None:
+        if self._unfinished:
+            raise RuntimeError(
+                f"the step of round {self.round} failed, and what the method remembers may be half overwritten; the "
+                "parameters are those before or after it: start again from the last checkpoint, with load_state_dict"
+            )
+
+    def _check_moved(self, x: Tensor) -> None:
+        """A method that has sent x, or keeps something made of it, cannot go on from another x."""
+        if self._seen is not None and self._seen != _print(x):
+            raise RuntimeError(
+                f"the parameters were changed between two steps, but {type(self.algorithm).__name__} has already used "
+                "the old ones: call optimizer.restart() at all nodes after changing them, or use DSGT, which goes on "
+                "from any parameters"
+            )
+
+    def _master(self) -> Tensor:
+        """The parameters in the precision that the method works in."""
+        vector = self._parameters.vector
+        if vector.dtype not in (torch.float16, torch.bfloat16):
+            return vector
+        if self._state is not None and torch.equal(self._state.x.to(vector.dtype), vector):
+            master: Tensor = self._state.x
+            return master
+        return vector.float()
+
+    def _write(self, x: Tensor) -> None:
+        """The parameters are x; in half precision they are x rounded."""
+        vector = self._parameters.vector
+        if x.data_ptr() != vector.data_ptr():
+            vector.copy_(x)
+        if vector.dtype == x.dtype:
+            self._state = self._state._replace(x=vector)
+        self._seen = _print(self._state.x) if self.algorithm.keeps_x else None
+
+    def _gradient(self, x: Tensor) -> Tensor:
+        """weight * gradient + weight_decay * x, in memory of its own: the parameters' gradients are the script's to
+        write into, and the method may keep this one for the next round."""
+        collected = self._parameters.collect()
+        g = torch.mul(collected.to(x.dtype), self._weight, out=self._update.scratch(x))
+        return self._groups.add_decay(g, x)
+
+
+def _print(x: Tensor) -> float:
+    """Another number for other parameters, in one pass over memory."""
+    return float(torch.linalg.vector_norm(x)) + float(x.sum())
+
+
+def _weight(network: Network, samples: int | None) -> float:
+    """n N_i / sum N: with it the mean over the nodes is the mean over all samples."""
+    given = float("nan") if samples is None else float(samples)
+    if samples is not None and samples < 1:
+        raise ValueError(f"samples is {samples}; expected the number of samples that this node holds, at least 1")
+    sizes = network.gather(torch.tensor([given], dtype=torch.float64))[:, 0]
+    if sizes.isnan().all():
+        return 1.0
+    if sizes.isnan().any():
+        without = sizes.isnan().nonzero().flatten().tolist()
+        raise ValueError(f"samples was given at some nodes but not at nodes {without}; give it everywhere or nowhere")
+    return network.nodes * given / float(sizes.sum())

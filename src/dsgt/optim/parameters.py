@@ -1,0 +1,110 @@
+"""A model's trainable parameters as one flat vector, and their gradients as another."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from dsgt.flat import flattened, link, views
+
+
+class Parameters:
+    """Every parameter is a view of ``vector`` and its gradient one of ``gradient``, so that a message is one tensor."""
+
+    def __init__(self, named: Sequence[tuple[str, Tensor]], *, unused: str) -> None:
+        if unused not in ("error", "zero"):
+            raise ValueError(f"unused is {unused!r}; expected 'error' or 'zero', for parameters without a gradient")
+        self.names, self.tensors = [name for name, _ in named], [p for _, p in named]
+        self._unused = unused
+        _check_alike(named)
+        self.vector = flattened(self.tensors)
+        link(self.tensors, self.vector)
+        self.gradient = torch.empty_like(self.vector)
+        self._fresh: set[int] = set()
+        for p in self.tensors:
+            p.register_post_accumulate_grad_hook(_announcer(self, p))
+        self.clear()
+
+    def clear(self) -> None:
+        """Gradients of zero, which are no new ones."""
+        self.gradient.zero_()
+        for p, view in self._gradients():
+            p.grad = view
+        self.used()
+
+    def used(self) -> None:
+        """From here on only new gradients count."""
+        self._fresh.clear()
+        self._version = self.gradient._version
+
+    def announce(self, p: Tensor) -> None:
+        """Called by autograd when it has added to the gradient of p."""
+        self._fresh.add(id(p))
+
+    def follow(self) -> None:
+        """Go on with the parameters as they are now: one that was given other memory (``p.data = t``) is copied back
+        into the vector and linked again."""
+        for name, p, view in zip(self.names, self.tensors, views(self.vector, self.tensors), strict=True):
+            if p.data_ptr() == view.data_ptr() and p.dtype == view.dtype and p.is_contiguous():
+                continue
+            if p.shape != view.shape or p.dtype != view.dtype or p.device != view.device:
+                raise RuntimeError(
+                    f"{name} is {_kind(p)} now, but was {_kind(view)} when the optimizer was made: convert the model "
+                    "first (model.to, model.double) and make the optimizer afterwards"
+                )
+            view.copy_(p)
+            p.data = view
+
+    def collect(self) -> Tensor:
+        """The flat gradient, as backward or the script left it in the parameters' ``grad``."""
+        by_hand = not self._fresh and self.gradient._version != self._version  # written into, not by backward
+        for name, (p, view) in zip(self.names, self._gradients(), strict=True):
+            if p.grad is None or (p.grad.data_ptr() == view.data_ptr() and id(p) not in self._fresh and not by_hand):
+                self._without(name, p)
+                view.zero_()
+            elif p.grad.data_ptr() != view.data_ptr():  # model.zero_grad() threw the view away, or p.grad was set
+                view.copy_(p.grad)
+                p.grad = view
+        return self.gradient
+
+    def _without(self, name: str, p: Tensor) -> None:
+        if self._unused == "zero":
+            return
+        lacking = f"{name} of shape {tuple(p.shape)} has" if self._fresh else "the parameters have"
+        raise RuntimeError(
+            f"{lacking} no new gradient: call loss.backward() before every step(), with a loss that depends on every "
+            "parameter; freeze those that are not trained with requires_grad_(False), or give unused='zero' where some "
+            "are not used in every step"
+        )
+
+    def _gradients(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every parameter with its part of the flat gradient."""
+        return zip(self.tensors, views(self.gradient, self.tensors), strict=True)
+
+
+def _check_alike(named: Sequence[tuple[str, Tensor]]) -> None:
+    kinds = {(p.dtype, p.device): name for name, p in named}
+    if len(kinds) > 1:
+        found = ", ".join(f"{name}: {dtype} on {device}" for (dtype, device), name in kinds.items())
+        raise ValueError(
+            f"the parameters have different dtypes or devices ({found}); one flat vector holds them all: convert the "
+            "model with model.to(device, dtype)"
+        )
+
+
+def _kind(v: Tensor) -> str:
+    return f"{tuple(v.shape)} {str(v.dtype).removeprefix('torch.')} on {v.device}"
+
+
+def _announcer(parameters: Parameters, p: Tensor) -> Callable[[Tensor], None]:
+    """A hook that lives as long as the parameter, and must not keep the optimizer alive."""
+    known = weakref.ref(parameters)
+
+    def announce(_: Tensor) -> None:
+        if (alive := known()) is not None:
+            alive.announce(p)
+
+    return announce
