@@ -136,6 +136,12 @@ def check_invariants(case: Case, state: tuple) -> None:
 
 
 @pytest.mark.parametrize("name", EXACT)
+def test_an_exact_method_declares_what_a_lost_message_would_spoil(name: str):
+    method = CASES[name].algorithm
+    assert method.tracker or method.zero_sum or method.needs.average  # an average forgets
+
+
+@pytest.mark.parametrize("name", EXACT)
 def test_exact_methods_reach_the_optimum_of_uneven_different_data(name: str):
     case, problem = CASES[name], quadratic(N)
     x = trajectory(case, problem.full, case.weights(graph(N)), torch.zeros(5, dtype=F64), 0.2 / problem.L, 4000)[-1].x

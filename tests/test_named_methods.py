@@ -143,3 +143,19 @@ def test_the_command_line_lists_the_methods_and_describes_one():
     wrong = CliRunner().invoke(app, ["methods", "d3"])
     assert wrong.exit_code == 2
     assert "did you mean 'd2'?" in wrong.output
+
+
+def test_the_command_line_trains_and_compares_with_parameters(tmp_path):
+    some = ["--nodes", "3", "--graph", "ring", "--epochs", "0.2", "--evaluations", "1"]
+    trained = CliRunner().invoke(app, ["train", "decentlam:beta=0.5", *some, "--out", str(tmp_path / "t")])
+    assert trained.exit_code == 0, trained.output
+    assert "decentlam:beta=0.5, fdla weights" in trained.output
+    assert '"method": "decentlam:beta=0.5"' in (tmp_path / "t" / "rows.jsonl").read_text()
+    asked = ["compare", "decentlam", "decentlam:beta=0.5", *some, "--lr", "0.1", "--seeds", "1", "--workers", "1"]
+    compared = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "c")])
+    assert compared.exit_code == 0, compared.output
+    assert "decentlam:beta=0.5" in compared.output
+    assert "decentlam:beta=0.5" in (tmp_path / "c" / "report.html").read_text()
+    refused = CliRunner().invoke(app, ["train", "decentlam:bta=0.5", *some])
+    assert refused.exit_code == 2
+    assert "no parameter of decentlam called 'bta'; did you mean 'beta'?" in refused.output
