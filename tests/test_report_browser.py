@@ -53,7 +53,8 @@ def test_it_loads_without_a_complaint_fetches_nothing_and_draws_every_figure(bro
         [True] * 5
     )
     assert browser.run(NAMES.format("plot-loss")) == list(FINALS)
-    assert browser.run("document.querySelectorAll('.drawing circle').length") == 4
+    # two networks of four nodes: D² may not use a ring's Metropolis weights, whose smallest eigenvalue is -1/3
+    assert browser.run("document.querySelectorAll('.drawing circle').length") == 2 * 4
     assert browser.complaints() == []
     assert browser.requests() == []
 
