@@ -17,6 +17,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from dsgt.inner import Inner
+
 Matrix: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]] | scipy.sparse.csr_array"
 """A weight matrix: W[i, j] is the weight node i gives to what it hears from node j."""
 
@@ -212,6 +214,8 @@ class Algorithm(ABC, Generic[S]):
     """Two fields of the state whose means over the nodes are equal after every round: the tracker and the gradient."""
     zero_sum: ClassVar[str | None] = None
     """A field of the state whose sum over the nodes stays zero."""
+    inner: Inner | None = None
+    """An optimizer of torch's that moves x, where the method has a parameter of this name."""
     keeps_x: ClassVar[bool] = False
     """Whether the state holds, or has sent, something made of x. If not, a round may begin with any other x: a model
     that was loaded, clamped or pruned between two steps."""

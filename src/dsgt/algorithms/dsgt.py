@@ -19,7 +19,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Eigenvalues, Mix, Pending, Polynomial
+from dsgt.core import Algorithm, Done, Eigenvalues, Mix, Pending, Polynomial, parameter
+from dsgt.inner import Inner
 
 
 class State(NamedTuple):
@@ -30,6 +31,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class DSGT(Algorithm[State]):
+    inner: Inner | None = parameter(None, "an optimizer of torch's that moves x by y, in dsgt.Optimizer")
     sends: ClassVar[int] = 2
     exact: ClassVar[bool] = True
     uncoordinated: ClassVar[bool] = True

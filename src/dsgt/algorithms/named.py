@@ -48,6 +48,8 @@ def label(algorithm: Algorithm[Any]) -> str:
 
 
 def _value(kind: type, text: str, what: str) -> Any:
+    if kind not in EXPECTED:
+        raise ValueError(f"{what} cannot be given as text; make the method in Python")
     try:
         value = TRUTH[text.lower()] if kind is bool else kind(text)
     except (ValueError, KeyError):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Matrix, S
+from dsgt.core import Algorithm, Matrix, S, parameters
 
 SAMPLE = 1 << 20
 """Numbers of a tensor that are looked at one by one."""
@@ -21,8 +20,9 @@ _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 def method(algorithm: Algorithm[S]) -> str:
     """Its name, and its parameters where it has some."""
-    names: list[str] = [f.name for f in fields(algorithm)] if is_dataclass(algorithm) else []
-    return f"{type(algorithm).__name__}({', '.join(f'{name}={getattr(algorithm, name)}' for name in names)})"
+    values: dict[str, object] = {f.name: getattr(algorithm, f.name) for f in parameters(algorithm)}
+    given = [f"{name}={value}" for name, value in values.items() if value is not None]
+    return f"{type(algorithm).__name__}({', '.join(given)})"
 
 
 def weights(matrices: Sequence[Matrix]) -> str:

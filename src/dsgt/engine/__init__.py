@@ -55,6 +55,10 @@ def cores_for(numbers: int) -> AbstractContextManager[None]:
 
 def rounds(algorithm: Algorithm[S], network: Network, state: S) -> Rounds[S]:
     """The rounds that follow ``state``, in the way that is fastest for a run of its size on this network."""
+    if algorithm.inner is not None:
+        raise ValueError(
+            f"{algorithm} moves x by an optimizer of torch's, which only dsgt.Optimizer does; simulate it without inner"
+        )
     keep_freed_memory()
     if numpy_rounds.is_worthwhile(algorithm, network, state[0]):
         return NumpyRounds(algorithm, state)
@@ -74,6 +78,9 @@ class Updates(Generic[S]):
         """Whether states were made that are overwritten in the next round."""
 
     def __call__(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
+        """lr may also be a vector, or anything else that a method can multiply y by."""
+        if not isinstance(lr, float):
+            return self._algorithm.update(s, g, mix, lr)
         if in_place.is_worthwhile(self._algorithm, s, g, mix):
             self.overwrites = True
             return self._in_place.update(s, g, mix, lr)

@@ -18,6 +18,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from dsgt.networks.neighbours import NeighbourError
 from dsgt.networks.peers import TIMEOUT, Peers
 from dsgt.networks.transport import Request, Requests, Transport
 from dsgt.topologies.matrix import MatrixLike, as_matrix
@@ -136,5 +137,5 @@ def in_threads(W: MatrixLike, act: Callable[[Peers], Result], *, timeout: float 
         futures = [pool.submit(be, node) for node in range(switchboard.size)]
         errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:
-        raise min(errors, key=lambda error: isinstance(error, RuntimeError | TimeoutError))  # the cause, not its echo
+        raise min(errors, key=lambda error: isinstance(error, NeighbourError))  # the cause, not its echo
     return [future.result() for future in futures]

@@ -14,7 +14,9 @@ class Groups:
     """torch's ``param_groups``, whose lr a scheduler may change at any time. A group's lr moves x; it is never
     multiplied into the gradient that is tracked."""
 
-    def __init__(self, groups: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, groups: Sequence[dict[str, Any]], *, decay_inside: bool = False) -> None:
+        """decay_inside: weight_decay is the inner optimizer's affair, and not added to the gradient."""
+        self._decay_inside = decay_inside
         self.groups = groups
         """Loading a state gives the optimizer a new list."""
         named = list(_named(groups))
@@ -35,6 +37,12 @@ class Groups:
         return tuple(float(group["lr"]) for group in self.groups)
 
     @property
+    def settings(self) -> list[dict[str, Any]]:
+        """All but the parameters and the lr."""
+        beside = ("params", "param_names", "lr", "initial_lr")
+        return [{key: value for key, value in group.items() if key not in beside} for group in self.groups]
+
+    @property
     def decays(self) -> tuple[float, ...]:
         return tuple(float(group["weight_decay"]) for group in self.groups)
 
@@ -52,7 +60,7 @@ class Groups:
 
     def add_decay(self, g: Tensor, x: Tensor) -> Tensor:
         """g += weight_decay * x, group by group; returns g."""
-        if any(self.decays):
+        if any(self.decays) and not self._decay_inside:
             for part, at, decay in zip(g.split(self._sizes), x.split(self._sizes), self.decays, strict=True):
                 part.add_(at, alpha=decay)
         return g

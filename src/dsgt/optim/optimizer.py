@@ -14,9 +14,11 @@ from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Network, restart_tracking, tensors, with_tensors
 from dsgt.divergence import check_gradient
 from dsgt.flat import flattened, views
+from dsgt.networks.agreement import any_node
 from dsgt.optim.agreement import agree, common_start, versions
 from dsgt.optim.epoch import epoch
 from dsgt.optim.groups import Groups
+from dsgt.optim.moves import Clipped, InnerMoves, defaults
 from dsgt.optim.parameters import Parameters
 from dsgt.topologies.needs import check
 
@@ -32,6 +34,11 @@ class Optimizer(torch.optim.Optimizer):
     a batch drawn from the local data; without it, every node counts the same. ``weight_decay`` is added to the
     gradient before it is tracked. Parameter groups may have an lr and a weight_decay of their own.
 
+    ``DSGT(inner=Inner(torch.optim.AdamW))`` moves the model by an optimizer of torch's that is given y as gradient;
+    weight_decay is then that optimizer's, if it has one. ``clip`` shortens a step where the norm of y is above it: y
+    estimates the global gradient, so no node needs to ask the others. torch's own ``clip_grad_norm_`` clips the node's
+    gradient before it is tracked.
+
     ``start`` says which model all nodes begin with: that of "node 0" (as torch's DistributedDataParallel does), the
     "mean", or each its "own". ``unused="zero"`` accepts parameters without a gradient in a step. ``uncoordinated=True``
     allows every node an lr of its own, for methods that stay exact so.
@@ -40,15 +47,18 @@ class Optimizer(torch.optim.Optimizer):
     half precision keep a float32 master copy, and everything the method remembers is float32.
     """
 
+    _step_supports_amp_scaling = True  # a GradScaler then calls step() also where it has found infinities
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]],
         algorithm: Algorithm[Any],
         network: Network,
         lr: float,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         samples: int | None = None,
         *,
+        clip: float | None = None,
         start: str = "node 0",
         unused: str = "error",
         uncoordinated: bool = False,
@@ -64,13 +74,20 @@ class Optimizer(torch.optim.Optimizer):
                 f"uncoordinated=True was given, but {type(algorithm).__name__} reaches the optimum only where all "
                 "nodes have one lr; use DSGT or AugDGM"
             )
+        if clip is not None and not (clip > 0 and algorithm.uncoordinated):
+            raise ValueError(
+                f"clip is {clip} for {type(algorithm).__name__}; expected a norm above 0, and DSGT or AugDGM, which "
+                "stay exact where the nodes' steps differ; torch.nn.utils.clip_grad_norm_ works with every method"
+            )
         self.algorithm, self.network = algorithm, network
-        self.round = 0
+        self.round, self._clip = 0, clip
         given = list(params)
         if not given:
             raise ValueError("0 parameters were given; give model.parameters()")
-        super().__init__(given, {"lr": lr, "weight_decay": weight_decay})  # type: ignore[arg-type]
-        self._groups = Groups(self.param_groups)
+        inside = defaults(algorithm.inner)
+        chosen = {} if weight_decay is None else {"weight_decay": weight_decay}
+        super().__init__(given, {"lr": lr, "weight_decay": 0.0, **inside, **chosen})  # type: ignore[arg-type]
+        self._groups = Groups(self.param_groups, decay_inside="weight_decay" in inside)
         self._parameters = Parameters(self._groups.trained, unused=unused)
         self._uncoordinated = uncoordinated
         agree(network, self._facts())
@@ -81,6 +98,7 @@ class Optimizer(torch.optim.Optimizer):
         self._unfinished = False
         self._seen: float | None = None
         self._update = engine.Updates(algorithm, network, keep_x=True)
+        self._inner = None if algorithm.inner is None else InnerMoves(algorithm.inner, self._groups, self._master())
         for p in self._parameters.tensors:
             self.state[p] = {}  # not empty: torch.distributed.checkpoint would take a step to fill it
 
@@ -95,7 +113,8 @@ class Optimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         self._check_whole()
-        lr = self._groups.lr(self._parameters.vector)
+        if self._all_skip():
+            return loss
         if self.round % AGREE_EVERY == 0 and self.round and not self._uncoordinated:
             agree(self.network, {"lr": self._groups.rates})
         self._parameters.follow()
@@ -108,7 +127,7 @@ class Optimizer(torch.optim.Optimizer):
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory, which may be overwritten
         state, self._unfinished = self._state._replace(x=x), True
-        self._state = self._update(state, g, self.network.at(self.round), lr)
+        self._state = self._update(state, g, self.network.at(self.round), self._moves(x))
         self._unfinished = False
         self._write(self._state.x)
         self._parameters.used()
@@ -154,6 +173,8 @@ class Optimizer(torch.optim.Optimizer):
         self._check_whole()
         saved = self.blank_state_dict()
         held = {} if self._state is None else tensors(self._state)
+        if self._inner is not None and held:
+            held |= self._inner.tensors()
         saved["dsgt"] |= {"round": self.round, "tensors": {name: v.clone() for name, v in held.items()}}
         return saved
 
@@ -181,6 +202,9 @@ class Optimizer(torch.optim.Optimizer):
         if x is None:
             return
         values = {k: v.to(vector.device, copy=True) for k, v in saved["tensors"].items()}
+        inner = {k: values.pop(k) for k in list(values) if k.startswith("inner.")}
+        if self._inner is not None:
+            self._inner.load(inner)
         # a blank state of this method says which fields are messages; its own message, if any, is waited for
         blank = self.algorithm.init(values["x"], self.network.at(self.round))
         tensors(blank)
@@ -198,7 +222,8 @@ class Optimizer(torch.optim.Optimizer):
             "the dtype": self._parameters.vector.dtype,
             "the number of trained parameters": self._parameters.vector.numel(),
             "the parameters": shapes,
-            "weight_decay": self._groups.decays,
+            "the settings of parameter groups": self._groups.settings,
+            "clip": self._clip,
             **({} if self._uncoordinated else {"lr": self._groups.rates}),
         }
 
@@ -221,6 +246,19 @@ class Optimizer(torch.optim.Optimizer):
                 "the old ones: call optimizer.restart() at all nodes after changing them, or use DSGT, which goes on "
                 "from any parameters"
             )
+
+    def _moves(self, x: Tensor) -> Any:
+        """What stands for lr in the method's equation."""
+        lr = self._groups.lr(x) if self._inner is None else self._inner.at(x)
+        return lr if self._clip is None else Clipped(lr, self._clip)
+
+    def _all_skip(self) -> bool:
+        """A GradScaler found infinities: one node alone must not skip a round, so all do if one does."""
+        found = getattr(self, "found_inf", None)  # set by GradScaler.step for the time of a step
+        if found is None or not any_node(self.network, bool(found)):
+            return False
+        self._parameters.used()
+        return True
 
     def _master(self) -> Tensor:
         """The parameters in the precision that the method works in."""
@@ -245,7 +283,9 @@ class Optimizer(torch.optim.Optimizer):
         """weight * gradient + weight_decay * x, in memory of its own: the parameters' gradients are the script's to
         write into, and the method may keep this one for the next round."""
         collected = self._parameters.collect()
-        g = torch.mul(collected.to(x.dtype), self._weight, out=self._update.scratch(x))
+        scale = getattr(self, "grad_scale", None)
+        weight = self._weight if scale is None else self._weight / float(scale)
+        g = torch.mul(collected.to(x.dtype), weight, out=self._update.scratch(x))
         return self._groups.add_decay(g, x)
 
 
