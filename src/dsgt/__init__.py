@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # the same list for editors and type checkers; a test compare
     from dsgt.comparison import Settings as Settings
     from dsgt.comparison import compare as compare
     from dsgt.core import Algorithm as Algorithm
+    from dsgt.core import Inner as Inner
     from dsgt.core import Mix as Mix
     from dsgt.core import Needs as Needs
     from dsgt.core import Network as Network
@@ -49,7 +50,7 @@ _ROOMS = (
 )
 _NAMES = {
     "dsgt.comparison": ("Comparison", "Settings", "compare"),
-    "dsgt.core": ("Algorithm", "Mix", "Needs", "Network", "Pending", "restart_tracking", "settle"),
+    "dsgt.core": ("Algorithm", "Inner", "Mix", "Needs", "Network", "Pending", "restart_tracking", "settle"),
     "dsgt.divergence": ("DivergedError",),
     "dsgt.networks": ("NeighbourError",),
     "dsgt.optim": ("Optimizer",),

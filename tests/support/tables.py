@@ -49,7 +49,7 @@ def sent(method: Algorithm[Any]) -> str:
 
 
 def name_and_parameters(name: str, method: Algorithm[Any]) -> str:
-    given = ", ".join(f"{f.name}={f.default}" for f in parameters(method))
+    given = ", ".join(f"{f.name}={f.default}" for f in parameters(method) if f.default is not None)
     return f"`{name}`" + (f", {given}" if given else "")
 
 

@@ -19,8 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Eigenvalues, Mix, Pending, Polynomial, parameter
-from dsgt.inner import Inner
+from dsgt.core import Algorithm, Done, Eigenvalues, Inner, Mix, Pending, Polynomial, parameter
 
 
 class State(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dsgt.core import Inner
 from dsgt.flat import views
-from dsgt.inner import Inner
 from dsgt.optim.groups import Groups
 
 
@@ -91,5 +91,5 @@ def defaults(inner: Inner | None) -> dict[str, Any]:
     """The options of the inner optimizer, which stand in the groups too: schedulers such as OneCycleLR change them."""
     if inner is None:
         return {}
-    blank = inner.kind([nn.Parameter(torch.zeros(1))], lr=1.0, **inner.options)  # type: ignore[call-arg]
+    blank = inner.kind([nn.Parameter(torch.zeros(1, 1))], lr=1.0, **inner.options)  # type: ignore[call-arg]
     return {key: value for key, value in blank.defaults.items() if key != "lr"}
