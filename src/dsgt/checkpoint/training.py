@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from dsgt.checkpoint import fingerprint
+from dsgt.checkpoint.also import Stateful, forgotten, load_all, save_all
 from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
 from dsgt.checkpoint.part import DifferentError, Part, under
+from dsgt.checkpoint.plain import pack, unpack
 from dsgt.checkpoint.signals import Requests
 from dsgt.core import Algorithm, Network
 
@@ -36,13 +38,14 @@ class Optimizer(Protocol):
 class Training:
     """An ordinary training loop with checkpoints. Every node has one, and all call its methods at once.
 
-        training = Training("runs/mine", model, optimizer)
+        training = Training("runs/mine", model, optimizer, also={"scheduler": scheduler})
         for step in training.steps(10_000, save_every=100):
-            ...  # zero_grad, backward, optimizer.step()
+            ...  # zero_grad, backward, optimizer.step(), scheduler.step()
 
     ``resume`` and ``save`` are its parts, for loops of another shape. It keeps the model with its buffers, the
-    optimizer and torch's random numbers. Other random streams, and where a data loader is within its epoch, are the
-    script's own: draw batches by the step's number, or give ``extra``.
+    optimizer, torch's random numbers, and ``also`` whatever has a state_dict() and load_state_dict(): schedulers,
+    GradScalers, samplers. Other random streams, and where a data loader is within its epoch, are the script's own:
+    draw batches by the step's number, or give ``extra``.
     """
 
     folder: str | Path
@@ -51,6 +54,8 @@ class Training:
     keep: int = 3
     strict: bool = False
     """Whether a checkpoint that cannot be written ends the training; else it warns."""
+    also: Mapping[str, Stateful] | None = None
+    """By names of your choice. {} says that a scheduler which is not given is kept in another way."""
 
     def steps(
         self, until: int, *, save_every: int, extra: Callable[[], Mapping[str, Any]] | None = None
@@ -80,15 +85,18 @@ class Training:
                     raise requests.stop(f"step {done} of {until}", self._where())
 
     def save(self, extra: Mapping[str, Any] | None = None) -> None:
-        """``extra`` is anything that JSON can hold, such as ``scheduler.state_dict()``; ``extra()`` gives it back."""
+        """``extra`` is anything that JSON can hold, such as the number of the epoch; ``extra()`` gives it back."""
         saved = self.optimizer.state_dict()
         content = {f"optimizer.{name}": t for name, t in saved["dsgt"]["tensors"].items()}
         content |= {f"model.{name}": t for name, t in _tensors(self.model).items()}
         content |= {f"random.{device}": t for device, t in _random_states().items()}
         network = self.optimizer.network
         content |= {f"network.{name}": t for name, t in network.progress().items()}
-        groups = [{k: v for k, v in group.items() if k != "params"} for group in saved["param_groups"]]
-        beside = {"groups": groups, "extra": dict(extra or {})}
+        groups = [
+            {key: pack(value, f"group.{i}.{key}", content) for key, value in group.items() if key != "params"}
+            for i, group in enumerate(saved["param_groups"])
+        ]
+        beside = {"groups": groups, "also": save_all(self.also or {}, content), "extra": dict(extra or {})}
         k = self.optimizer.round
         try:
             save(self.folder, content, k=k, network=network, settings=self._settings(), extra=beside, keep=self.keep)
@@ -99,6 +107,7 @@ class Training:
 
     def resume(self) -> int:
         """Go on from the newest checkpoint that every node has: how many steps are done, 0 where there is none."""
+        self._look_around()
         part = self._load()
         if part is None:
             return 0
@@ -107,10 +116,11 @@ class Training:
         self.model.load_state_dict(under("model.", content), strict=False)
         blank = self.optimizer.blank_state_dict()
         for group, values in zip(blank["param_groups"], part.extra["groups"], strict=True):
-            group.update(values)
+            group.update({key: unpack(value, content) for key, value in values.items()})
         blank["dsgt"] |= {"round": part.k, "tensors": under("optimizer.", content)}
         self.optimizer.load_state_dict(blank)
         self.optimizer.network.restore(under("network.", content))
+        load_all(self.also or {}, part.extra.get("also", {}), content)
         for device, state in under("random.", content).items():
             if device == "cpu":
                 torch.set_rng_state(state)
@@ -122,6 +132,18 @@ class Training:
         """What the newest checkpoint was given as ``extra``; empty where there is none."""
         part = self._load()
         return {} if part is None else dict(part.extra["extra"])
+
+    def _look_around(self) -> None:
+        """What cannot be saved, or was not given, is said before the training and not at its first interruption."""
+        save_all(self.also or {}, {})
+        if self.also != {} and (kinds := forgotten(self.optimizer, (self.also or {}).values())):
+            warnings.warn(
+                f"{' and '.join(kinds)} will not be in {self.folder}, so a resumed training would go on with a wrong "
+                f"learning rate or scale: give Training(..., also={{'scheduler': scheduler}}), or also={{}} if you "
+                "keep it in another way",
+                CheckpointWarning,
+                stacklevel=3,
+            )
 
     def _where(self) -> str:
         if in_use(self.folder):
@@ -139,6 +161,7 @@ class Training:
             "nodes": self.optimizer.network.nodes,
             "W": fingerprint.weights(self.optimizer.network.matrices),
             "trained parameters": trained,
+            **({"also": ", ".join(sorted(self.also))} if self.also else {}),
         }
 
     def _check(self, saved: Mapping[str, Tensor]) -> None:
