@@ -250,6 +250,7 @@ def test_an_inner_optimizer_cannot_be_simulated_and_says_so():
     [
         (lambda: dsgt.Inner("adam"), TypeError, "expected a class such as torch.optim.AdamW"),
         (lambda: dsgt.Inner(torch.optim.Adam, lr=0.1), ValueError, "give it to dsgt.Optimizer"),
+        (lambda: dsgt.Inner(torch.optim.LBFGS), ValueError, "LBFGS evaluates the loss many times a step"),
     ],
 )
 def test_a_wrong_inner_optimizer_is_refused(make: Callable[[], Any], error: type[Exception], words: str):

@@ -439,3 +439,83 @@ def test_data_of_numpy_arrays_and_weights_are_not_shared():
             p.grad.numpy()[...] = np.nan
 
     assert torch.equal(everywhere(lambda network: train(network, meddle=scribble)), everywhere(train))
+
+
+# ---- gradients that somebody else has averaged
+
+
+def test_a_model_in_ddp_is_refused():
+    """Built in a process group of one; what counts is that the wrapper holds our parameters."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        wrapped = nn.parallel.DistributedDataParallel(linear())
+
+        def act(network: Peers) -> None:
+            model = wrapped.module if network.node == 0 else linear()
+            optimizer = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), network, lr=0.1)
+            backward(model, 0)
+            optimizer.step()
+
+        with pytest.raises(RuntimeError, match=r"wrapped in DistributedDataParallel.*dsgt.alone"):
+            in_threads(PAIR, act, timeout=60)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def alike(network: Peers, node: Callable[[int, int], int]) -> None:
+    model = linear()
+    optimizer = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), network, lr=0.1)
+    for k in range(5):
+        optimizer.zero_grad()
+        backward(model, node(network.node or 0, k))
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("node", "times"), [(lambda i, k: 0, 1), (lambda i, k: i, 0), (lambda i, k: i if k == 1 else 0, 0)]
+)
+def test_gradients_that_are_equal_everywhere_three_times_are_warned_about_once(
+    node: Callable[[int, int], int], times: int, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.WARNING, "dsgt"):
+        in_threads(PAIR, lambda network: alike(network, node), timeout=60)
+    assert [record.message.startswith("all nodes had the same gradient") for record in caplog.records] == [True] * times
+
+
+# ---- torch.compile, BatchNorm
+
+
+def test_a_compiled_model_trains_as_the_model_itself():
+    def act(network: Peers) -> Tensor:
+        model = linear()
+        optimizer = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), network, lr=0.1)
+        compiled = torch.compile(model, backend="aot_eager")
+        for _ in range(6):
+            optimizer.zero_grad()
+            backward(compiled, network.node or 0)
+            optimizer.step()
+        return parameters_to_vector(model.parameters()).detach()
+
+    assert torch.allclose(in_threads([[1.0]], act)[0], in_threads([[1.0]], train)[0], rtol=1e-12)
+
+
+def test_recalibrated_batch_norm_has_the_moments_of_all_nodes_data():
+    sizes = [8, 16, 24]
+    inputs = [
+        3.0 * i + torch.randn(size, 2, dtype=F64, generator=torch.Generator().manual_seed(i))
+        for i, size in enumerate(sizes)
+    ]
+
+    def act(network: Peers) -> nn.Module:
+        model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)).double()
+        mine = inputs[network.node or 0]
+        optimizer = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), network, lr=0.1, samples=len(mine))
+        return optimizer.average(model, recalibrate=[mine])
+
+    everything = torch.cat(inputs)
+    for model in in_threads(W, act, timeout=60):
+        assert torch.allclose(model[0].running_mean, everything.mean(dim=0))
+        # torch's running variance divides by the size less one, node by node
+        spread = sum(x.var(dim=0) * len(x) for x in inputs) / len(everything)
+        apart = sum((x.mean(dim=0) - everything.mean(dim=0)) ** 2 * len(x) for x in inputs) / len(everything)
+        assert torch.allclose(model[0].running_var, spread + apart)

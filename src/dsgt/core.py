@@ -6,6 +6,7 @@ elementwise arithmetic, reductions over the last axis with ``keepdim=True``, and
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
@@ -193,6 +194,10 @@ class Inner:
     def __init__(self, kind: type[torch.optim.Optimizer], **options: Any) -> None:
         if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
             raise TypeError(f"Inner was given {kind!r}; expected a class such as torch.optim.AdamW, and its options")
+        if inspect.signature(kind.step).parameters["closure"].default is inspect.Parameter.empty:
+            raise ValueError(
+                f"{kind.__name__} evaluates the loss many times a step, which no method here does; use another"
+            )
         if "lr" in options:
             raise ValueError("Inner was given lr; give it to dsgt.Optimizer or to its parameter groups")
         self.kind, self.options = kind, options

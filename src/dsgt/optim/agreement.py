@@ -26,7 +26,7 @@ def versions() -> dict[str, str]:
 def agree(network: Network, facts: Mapping[str, object]) -> None:
     """All nodes must say the same; else everyone raises the same error, which names the first difference."""
     texts = {key: str(value) for key, value in facts.items()}
-    prints = gather_numbers(network, [_digest(f"{key}={text}") for key, text in texts.items()])
+    prints = gather_numbers(network, [digest(f"{key}={text}") for key, text in texts.items()])
     for (key, text), column in zip(texts.items(), prints.T, strict=True):
         different = (column != column[0]).nonzero().flatten().tolist()
         if different:
@@ -57,6 +57,6 @@ def _told(network: Network, part: Tensor, start: str) -> Tensor:
     return network.gather(part)[0]
 
 
-def _digest(text: str) -> float:
+def digest(text: str) -> float:
     """Six bytes, which are exact in a float64."""
     return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big"))

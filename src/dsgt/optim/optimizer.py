@@ -16,8 +16,10 @@ from dsgt.divergence import check_gradient
 from dsgt.flat import flattened, views
 from dsgt.networks.agreement import any_node
 from dsgt.optim.agreement import agree, common_start, versions
+from dsgt.optim.batch_norm import recalibrate_batch_norm
 from dsgt.optim.epoch import epoch
 from dsgt.optim.groups import Groups
+from dsgt.optim.guards import EqualGradients, refuse_ddp
 from dsgt.optim.moves import Clipped, InnerMoves, defaults
 from dsgt.optim.parameters import Parameters
 from dsgt.topologies.needs import check
@@ -96,6 +98,7 @@ class Optimizer(torch.optim.Optimizer):
         self._parameters.vector.copy_(x)
         self._state: Any = None
         self._unfinished = False
+        self._equal_gradients = EqualGradients()
         self._seen: float | None = None
         self._update = engine.Updates(algorithm, network, keep_x=True)
         self._inner = None if algorithm.inner is None else InnerMoves(algorithm.inner, self._groups, self._master())
@@ -121,9 +124,12 @@ class Optimizer(torch.optim.Optimizer):
         x = self._master()
         self._check_moved(x)
         if self._state is None:
+            if self.network.nodes > 1:
+                refuse_ddp(self._parameters.tensors)
             self._state = self.algorithm.init(x.clone(), self.network.at(0))._replace(x=x)
         g = self._gradient(x)
         check_gradient(g, x, self.network, self.round, self._groups.rates[0])
+        self._equal_gradients.look(self.network, g, self.round)
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory, which may be overwritten
         state, self._unfinished = self._state._replace(x=x), True
@@ -154,11 +160,13 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError("a node takes one step for its whole model; give all parameters to the constructor")
         super().add_param_group(param_group)
 
-    def average(self, model: nn.Module) -> nn.Module:
+    def average(self, model: nn.Module, *, recalibrate: Iterable[Any] | None = None) -> nn.Module:
         """A copy of the model holding the network's mean parameters, for evaluation; training goes on undisturbed.
 
         Buffers are averaged too: BatchNorm's running means and variances become the means of the nodes', which
-        leaves out how far the nodes' means lie apart; counters become rounded means. All nodes must call it at once.
+        leaves out how far the nodes' means lie apart; counters become rounded means. With ``recalibrate``, batches of
+        this node's data, BatchNorm's statistics are those of the mean model on the data of all nodes instead. All
+        nodes must call it at once.
         """
         mean = copy.deepcopy(model)
         with torch.no_grad():
@@ -166,6 +174,8 @@ class Optimizer(torch.optim.Optimizer):
             average = self.network.mean(flattened(values, dtype=torch.float64))
             for v, part in zip(values, views(average, values), strict=True):
                 v.copy_(part if v.is_floating_point() else part.round())
+        if recalibrate is not None:
+            recalibrate_batch_norm(mean, recalibrate, self.network, self._weight)
         return mean
 
     def state_dict(self) -> dict[str, Any]:
