@@ -15,7 +15,7 @@ ROOT = Path(dsgt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 ROOMS = """
-    _version text extras randomness threads processes buffers flat
+    _version text extras randomness threads processes buffers flat layout
     core
     topologies
     algorithms

@@ -178,6 +178,7 @@ def run(
     begin = keeper.begin(
         algorithm.init(x, network.at(0)),
         settings=lambda: _settings(algorithm, problem, network, x, seed) | {"restart_every": restart_every or 0},
+        layout=problem.layout,
         columns=list(metrics),
         resume=resume,
     )

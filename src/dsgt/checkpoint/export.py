@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
@@ -10,8 +10,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from dsgt.checkpoint.folder import parts_of
-from dsgt.checkpoint.part import CheckpointError, DifferentError
-from dsgt.flat import views
+from dsgt.checkpoint.part import CheckpointError, DifferentError, Part, under
+from dsgt.layout import Layout
+
+MOST_NAMED = 8
+"""Parameters that an error names."""
 
 
 def models(folder: str | Path, *, without: Collection[int] = ()) -> tuple[int, Tensor]:
@@ -36,20 +39,23 @@ def models(folder: str | Path, *, without: Collection[int] = ()) -> tuple[int, T
 def export(folder: str | Path, path: str | Path, model: nn.Module | None = None) -> dict[str, Tensor]:
     """Write the mean model of the newest checkpoint as an ordinary state_dict, to .safetensors or .pt, and return it.
 
-    What ``Training`` saved has names of its own. What ``run`` saved is a flat vector: give the ``model`` whose
-    trainable parameters it holds, in their order; its other parameters and its buffers are copied.
+    A checkpoint knows the names and shapes of the parameters it holds. They must be those of the ``model``, if one is
+    given: its names and dtypes are used then. What ``run`` trained may have buffers and frozen parameters that no
+    checkpoint holds; they are copied from the ``model``, which therefore must be given.
     """
     path = Path(path)
     if path.suffix not in (".safetensors", ".pt"):
         raise ValueError(f"{path.name} ends in {path.suffix!r}, but a model is written to .safetensors or .pt")
     _, parts = parts_of(folder, ())
-    names = [name for name in parts[0].tensors if name.startswith("model.")]
-    if names:
-        found = {name.removeprefix("model."): _mean([part.tensors[name] for part in parts]) for name in names}
-    elif model is None:
-        raise ValueError(f"{folder} holds flat vectors: give the model whose parameters they are, export(..., model)")
+    trained = under("model.", parts[0].tensors)
+    if trained:
+        found = {name: _mean([part.tensors[f"model.{name}"] for part in parts]) for name in trained}
+        wanted = {} if model is None else model.state_dict()
     else:
-        found = _unflatten(models(folder)[1].double().mean(dim=0), model, folder)
+        found = _unflattened(folder, parts[0], alone=model is None)
+        wanted = {} if model is None else _trainable(model)
+    if model is not None:
+        found = _as_in(model, found, wanted, folder)
     if path.suffix == ".pt":
         torch.save(found, path)
     else:
@@ -63,11 +69,63 @@ def _mean(values: list[Tensor]) -> Tensor:
     return (mean if values[0].is_floating_point() else mean.round()).to(values[0].dtype)
 
 
-def _unflatten(flat: Tensor, model: nn.Module, folder: str | Path) -> dict[str, Tensor]:
-    trained = [p for p in model.parameters() if p.requires_grad]
-    size = sum(p.numel() for p in trained)
-    if size != len(flat):
-        raise DifferentError(f"{folder} holds models of {len(flat)} parameters, but this one trains {size}")
-    values = {id(p): part.to(p.dtype) for p, part in zip(trained, views(flat, trained), strict=True)}
-    named = model.state_dict(keep_vars=True)  # a parameter that two layers share has two names
-    return {name: values.get(id(v), v).detach().clone() for name, v in named.items()}
+def _unflattened(folder: str | Path, part: Part, *, alone: bool) -> dict[str, Tensor]:
+    """The mean of the flat vectors that ``run`` saved, as parameters with names."""
+    if "layout" not in part.extra:
+        raise DifferentError(
+            f"{folder} was saved before names and shapes were kept, so nobody knows which number is which parameter; "
+            "resume its run for one round more, or take the rows themselves with checkpoint.models"
+        )
+    layout = Layout.from_json(part.extra["layout"])
+    if alone and layout.elsewhere:
+        raise ValueError(
+            f"{folder} holds what was trained, but not {', '.join(layout.elsewhere)}: give the model that has them, "
+            "export(..., model) or --model"
+        )
+    rows = models(folder)[1]
+    flat = rows.double().mean(dim=0).to(rows.dtype)
+    return {place.name: place.of(flat).clone(memory_format=torch.contiguous_format) for place in layout.places}
+
+
+def _trainable(model: nn.Module) -> dict[str, Tensor]:
+    """With both names of a parameter that two layers share."""
+    return {name: p for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
+
+
+def _as_in(
+    model: nn.Module, found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], folder: str | Path
+) -> dict[str, Tensor]:
+    """The state_dict of the model, with what was found in the place of what is wanted."""
+    theirs = _names(found, wanted)
+    if theirs is None:
+        raise DifferentError(
+            f"{folder} holds {_listed(found)}, but the model that was given has {_listed(wanted)}; give the model that "
+            "was trained"
+        )
+    values = {name: found[theirs[name]].to(v.dtype) for name, v in wanted.items()}
+    return {name: values.get(name, v).detach().clone() for name, v in model.state_dict().items()}
+
+
+def _names(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, str] | None:
+    """What each parameter that is wanted is called among those found; None where they are not the same ones.
+
+    One model may be a layer of the other: "weight" and "bias" are "1.weight" and "1.bias" in a Sequential.
+    """
+    for outer in ("", *_prefixes(wanted)):
+        for inner in ("", *_prefixes(found)):
+            names = {name: inner + name.removeprefix(outer) for name in wanted}
+            if set(names.values()) == set(found) and all(found[names[k]].shape == v.shape for k, v in wanted.items()):
+                return names
+    return None
+
+
+def _prefixes(names: Collection[str]) -> list[str]:
+    """What all names begin with, up to a dot."""
+    first = next(iter(names), "")
+    beginnings = (first[: i + 1] for i, letter in enumerate(first) if letter == ".")
+    return [begin for begin in beginnings if all(name.startswith(begin) for name in names)]
+
+
+def _listed(values: Mapping[str, Tensor]) -> str:
+    some = [f"{name} {tuple(v.shape)}" for name, v in values.items()]
+    return ", ".join(some[:MOST_NAMED]) + (f" and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else "")

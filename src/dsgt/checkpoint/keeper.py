@@ -15,6 +15,7 @@ from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, s
 from dsgt.checkpoint.part import CheckpointError, DifferentError, under
 from dsgt.checkpoint.signals import Requests
 from dsgt.core import Network, S, tensors, with_tensors
+from dsgt.layout import Layout
 from dsgt.networks.agreement import any_node
 
 Row = dict[str, float]
@@ -52,10 +53,17 @@ class Keeper:
         self.is_due = False
         """What ``due`` answered last."""
         self._settings: Mapping[str, Any] = {}
+        self._layout: Mapping[str, Any] = {}
         self._requests = Requests(network)
 
     def begin(
-        self, blank: S, *, settings: Callable[[], Mapping[str, Any]], columns: Sequence[str], resume: bool
+        self,
+        blank: S,
+        *,
+        settings: Callable[[], Mapping[str, Any]],
+        layout: Callable[[], Layout],
+        columns: Sequence[str],
+        resume: bool,
     ) -> Progress[S]:
         """The newest checkpoint where there is one to resume, else the beginning; ``blank`` is the initial state."""
         beginning = Progress(0, blank, [], 0.0)
@@ -63,6 +71,7 @@ class Keeper:
             if resume:
                 raise ValueError("resume is True, but there is no checkpoint_dir to resume from; give the run's folder")
             return beginning
+        self._layout = layout().as_json()
         self._settings = {**settings(), "metrics": ", ".join(columns)}
         if not resume:
             if any_node(self.network, in_use(self.folder.path)):
@@ -121,7 +130,7 @@ class Keeper:
                 k=progress.k,
                 network=self.network,
                 settings=self._settings,
-                extra={"seconds": progress.seconds},
+                extra={"seconds": progress.seconds, "layout": self._layout},
                 keep=self.folder.keep,
             )
             self.last = progress.k

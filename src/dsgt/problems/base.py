@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from torch import Tensor
 
+from dsgt.layout import Layout, Place
+
 Oracle: TypeAlias = Callable[[Tensor, int], Tensor]
 """``oracle(x, k)``: every node's stochastic gradient at its own model, in round k."""
 
@@ -59,6 +61,10 @@ class Problem(ABC):
     def identity(self) -> Mapping[str, Tensor | str]:
         """What tells this problem from others of its kind and size, by name: a checkpoint remembers a print of it."""
         return {}
+
+    def layout(self) -> Layout:
+        """The names and shapes of a model's parameters, and where in the flat vector they are."""
+        return Layout((Place.next_to("x", (self.dim,), 0),))
 
     def accuracy(self, x: Tensor) -> Tensor:
         """The share of the test samples that a model classifies correctly, for each row: (..., m) -> (...)."""

@@ -17,6 +17,7 @@ from dsgt.data.batches import Batches
 from dsgt.data.samples import DataLike, Samples
 from dsgt.data.sampling import Sampling, segments
 from dsgt.data.shards import Shards
+from dsgt.layout import Layout, Place
 from dsgt.problems import numpy_gradients
 from dsgt.problems.base import Oracle
 from dsgt.problems.erm import EmpiricalRisk, pieces
@@ -66,6 +67,13 @@ class LinearModel(EmpiricalRisk):
 
     def start(self, seed: int) -> Tensor:
         return self.data.features.new_zeros(self.dim)
+
+    def layout(self) -> Layout:
+        """Those of ``nn.Linear``. A class's weights and its intercept are one row here, but two parameters there."""
+        columns, d = self.rows.shape[1], self.data.features.shape[1]
+        weight = Place("weight", (self.scores, d), (columns, 1), 0)
+        bias = Place("bias", (self.scores,), (columns,), d)
+        return Layout((weight, bias) if self.intercept else (weight,))
 
     @abstractmethod
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:

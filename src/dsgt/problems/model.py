@@ -15,6 +15,7 @@ from dsgt.data.batches import Batches
 from dsgt.data.samples import DataLike, Samples
 from dsgt.data.sampling import Sampling
 from dsgt.data.shards import Shards
+from dsgt.layout import Layout
 from dsgt.problems.base import Oracle
 from dsgt.problems.erm import EmpiricalRisk, check_labels, pieces
 from dsgt.problems.per_node import STRATEGIES, Batch, Flat, Gradients, Loss, fastest
@@ -65,6 +66,11 @@ class Model(EmpiricalRisk):
     def start(self, seed: int) -> Tensor:
         """The parameters that the module came with."""
         return self._start.clone()
+
+    def layout(self) -> Layout:
+        places = tuple(self._flat.places())
+        held = {place.name for place in places}
+        return Layout(places, tuple(name for name in self._flat.module.state_dict() if name not in held))
 
     def _gradients(self, batches: Batches) -> Oracle:
         features, targets = self.data.features, self.data.targets

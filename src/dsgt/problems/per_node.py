@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from dsgt.flat import flattened, link
+from dsgt.layout import Place
 from dsgt.threads import threads as threads_of_torch
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -52,6 +54,14 @@ class Flat:
             for name, p in layer.named_parameters(recurse=False):
                 if id(p) in number:
                     yield f"{prefix}.{name}" if prefix else name, number[id(p)]
+
+    def places(self) -> Iterator[Place]:
+        """Every trainable parameter by all its names, and where in the vector it is."""
+        offsets = accumulate((p.numel() for p in self.parameters), initial=0)
+        begin = {id(p): offset for p, offset in zip(self.parameters, offsets, strict=False)}
+        for name, p in self.module.named_parameters(remove_duplicate=False):
+            if p.requires_grad:
+                yield Place.next_to(name, p.shape, begin[id(p)])
 
     def vector(self) -> Tensor:
         return flattened(self.parameters)

@@ -1,0 +1,153 @@
+"""A model taken out of a checkpoint is the model that was trained, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from torch import Tensor, nn
+
+import dsgt
+from dsgt import checkpoint, data, problems
+from dsgt.checkpoint import part as part_file
+from dsgt.layout import Layout
+from dsgt.networks import in_threads
+from dsgt.topologies import metropolis
+from support.cases import F64
+
+W = metropolis(nx.cycle_graph(4))
+
+
+def ran(problem: problems.Problem, folder: Path, rounds: int = 30) -> Tensor:
+    """The mean model, (m,)."""
+    return dsgt.run(dsgt.DSGT(), problem, W, rounds=rounds, lr=0.1, checkpoint_dir=folder).x.mean(dim=0)
+
+
+def digits(**options: Any) -> problems.Logistic:
+    train, test = data.digits(dtype=F64)
+    shards = data.partition.equal(train, 4)
+    return problems.Logistic(train, shards, data.WithReplacement(batch=64), test=test, **options)
+
+
+def right(model: nn.Module, problem: problems.Logistic) -> Tensor:
+    """The share of test samples that the model classifies correctly."""
+    assert problem.test is not None
+    z = model(problem.test.features)
+    guess = (z[:, 0] > 0).long() if z.shape[1] == 1 else z.argmax(dim=1)
+    return (guess == problem.test.targets).double().mean()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_logistic_run_exported_into_a_linear_layer_is_as_accurate_as_the_run(tmp_path: Path, intercept: bool):
+    problem = digits(intercept=intercept)
+    x = ran(problem, tmp_path / "run")
+    model = nn.Linear(64, 10, bias=intercept).double()
+    model.load_state_dict(checkpoint.export(tmp_path / "run", tmp_path / "m.pt", model))
+    assert right(model, problem) == problem.accuracy(x) > 0.8
+    scores = x.view(10, -1)
+    assert torch.equal(model.weight, scores[:, :64])
+    if intercept:
+        assert torch.equal(model.bias, scores[:, 64])
+
+
+def test_two_classes_are_one_score(tmp_path: Path):
+    train, _ = data.digits(dtype=F64)
+    samples = data.Samples(train.features, (train.targets > 4).long())
+    problem = problems.Logistic(samples, data.partition.equal(samples, 4), data.WithReplacement(batch=64), test=samples)
+    x = ran(problem, tmp_path / "run", 300)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1)).double()  # a layer of a model has its name before the others
+    model.load_state_dict(checkpoint.export(tmp_path / "run", tmp_path / "m.safetensors", model))
+    assert right(model, problem) == problem.accuracy(x) > 0.7
+
+
+def test_another_model_is_refused_with_what_was_saved_and_what_was_given(tmp_path: Path):
+    ran(digits(), tmp_path / "run", 2)
+    words = (
+        r"run holds weight \(10, 64\), bias \(10,\), but the model that was given has weight \(64, 10\), bias \(64,\)"
+    )
+    with pytest.raises(checkpoint.DifferentError, match=words):
+        checkpoint.export(tmp_path / "run", tmp_path / "m.pt", nn.Linear(10, 64))
+    with pytest.raises(checkpoint.DifferentError, match=r"has weight \(10, 65\); give the model that was trained"):
+        checkpoint.export(tmp_path / "run", tmp_path / "m.pt", nn.Linear(65, 10, bias=False))
+    assert not (tmp_path / "m.pt").exists()
+
+
+def test_parameters_are_found_by_name_not_by_order(tmp_path: Path):
+    """Two layers of one shape."""
+
+    class Two(nn.Module):
+        def __init__(self, names: str) -> None:
+            super().__init__()
+            for i, name in enumerate(names):
+                layer = nn.Linear(64, 64, bias=False)
+                layer.weight.data.fill_((1 + i) / 100)
+                setattr(self, name, layer)
+            self.last = nn.Linear(64, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.a(x) + self.b(x))
+
+    train, _ = data.digits(dtype=F64)
+    shards, sampling = data.partition.equal(train, 4), data.WithReplacement(batch=8)
+    ran(problems.Model(Two("ab"), train, shards, sampling, strategy="loop"), tmp_path / "run", 2)
+    found = checkpoint.export(tmp_path / "run", tmp_path / "m.pt", Two("ba"))
+    assert found["a.weight"].mean() < 0.015 < found["b.weight"].mean()
+
+
+def test_buffers_and_frozen_parameters_come_from_the_model(tmp_path: Path):
+    module = nn.Sequential(nn.Linear(64, 4), nn.BatchNorm1d(4).eval(), nn.Linear(4, 10))
+    module[0].bias.requires_grad_(False)
+    train, _ = data.digits()
+    shards, sampling = data.partition.equal(train, 4), data.WithReplacement(batch=8)
+    ran(problems.Model(module, train, shards, sampling, strategy="loop"), tmp_path / "run", 2)
+    with pytest.raises(ValueError, match=r"but not 0\.bias, 1\.running_mean, .*: give the model that has them"):
+        checkpoint.export(tmp_path / "run", tmp_path / "m.pt")
+    found = checkpoint.export(tmp_path / "run", tmp_path / "m.pt", module)
+    assert found.keys() == module.state_dict().keys()
+    assert torch.equal(found["0.bias"], module[0].bias)
+    assert not torch.equal(found["0.weight"], module[0].weight)
+
+
+def test_a_checkpoint_without_names_and_shapes_is_refused_with_what_to_do(tmp_path: Path):
+    ran(digits(), tmp_path / "run", 2)
+    (path,) = (tmp_path / "run").glob("round-000000002-*")
+    old = part_file.read(path)
+    extra = {key: value for key, value in old.extra.items() if key != "layout"}
+    part_file.write(path, part_file.Part(old.k, old.node, old.nodes, old.settings, extra, old.tensors))
+    with pytest.raises(checkpoint.DifferentError, match=r"saved before names and shapes were kept.*one round more"):
+        checkpoint.export(tmp_path / "run", tmp_path / "m.pt", nn.Linear(64, 10))
+    dsgt.run(dsgt.DSGT(), digits(), W, rounds=3, lr=0.1, checkpoint_dir=tmp_path / "run", resume=True)
+    assert checkpoint.export(tmp_path / "run", tmp_path / "m.pt")["weight"].shape == (10, 64)
+
+
+def test_what_training_saved_must_be_the_model_that_is_given(tmp_path: Path):
+    def node(net: Any) -> nn.Module:
+        model = nn.Linear(3, 2)
+        opt = dsgt.Optimizer(model.parameters(), dsgt.DSGT(), net, lr=0.1)
+        model(torch.ones(1, 3)).sum().backward()
+        opt.step()
+        checkpoint.Training(tmp_path / "run", model, opt).save()
+        return model
+
+    one, other = in_threads([[0.5, 0.5], [0.5, 0.5]], node)
+    found = checkpoint.export(tmp_path / "run", tmp_path / "m.pt", nn.Linear(3, 2).double())
+    assert found["weight"].dtype == F64
+    # the mean of two float32 numbers, rounded once
+    assert torch.allclose(found["weight"], (one.weight.double() + other.weight.double()) / 2, atol=1e-7)
+    with pytest.raises(
+        checkpoint.DifferentError, match=r"holds bias \(2,\), weight \(2, 3\), but .* has weight \(2, 3\);"
+    ):
+        checkpoint.export(tmp_path / "run", tmp_path / "m.pt", nn.Linear(3, 2, bias=False))
+
+
+def test_a_problem_of_ones_own_is_one_vector():
+    class Mine(problems.LeastSquares):
+        layout = problems.Problem.layout
+
+    samples, shards = data.synthetic.least_squares([5, 5], 3, dtype=F64)
+    (place,) = Layout.from_json(Mine(samples, shards, data.Full()).layout().as_json()).places
+    x = torch.arange(float(place.shape[0]))
+    assert (place.name, place.of(x).tolist()) == ("x", x.tolist())
