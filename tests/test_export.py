@@ -9,10 +9,12 @@ import networkx as nx
 import pytest
 import torch
 from torch import Tensor, nn
+from typer.testing import CliRunner
 
 import dsgt
 from dsgt import checkpoint, data, problems
 from dsgt.checkpoint import part as part_file
+from dsgt.cli import app
 from dsgt.layout import Layout
 from dsgt.networks import in_threads
 from dsgt.topologies import metropolis
@@ -151,3 +153,67 @@ def test_a_problem_of_ones_own_is_one_vector():
     (place,) = Layout.from_json(Mine(samples, shards, data.Full()).layout().as_json()).places
     x = torch.arange(float(place.shape[0]))
     assert (place.name, place.of(x).tolist()) == ("x", x.tolist())
+
+
+TRAIN = ["train", "dsgt", "--nodes", "4", "--graph", "ring", "--epochs", "1", "--evaluations", "2"]
+BUILD = "import torch\ndef build(): return torch.nn.Linear(64, 10)\nmade = build()\nnumber = 3\ndict_ = dict\n"
+
+
+def dsgt_command(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    code, said = dsgt_command(*TRAIN, "--checkpoint-dir", folder / "run", "--out", folder / "out")
+    assert code == 0, said
+    return folder / "run"
+
+
+@pytest.mark.parametrize("model", [None, "build", "made"])
+def test_the_command_writes_the_mean_model(trained: Path, tmp_path: Path, model: str | None):
+    (tmp_path / "script.py").write_text(BUILD)
+    flags = [] if model is None else ["--model", f"{tmp_path / 'script.py'}:{model}"]
+    code, said = dsgt_command("export", trained, tmp_path / "m.pt", *flags)
+    assert code == 0, said
+    assert "m.pt: weight (10, 64), bias (10,)." in said
+    assert f"after round {checkpoint.latest(trained)} " in said
+    mean = checkpoint.models(trained)[1].double().mean(dim=0).float().view(10, 65)
+    assert torch.equal(torch.load(tmp_path / "m.pt")["weight"], mean[:, :64])
+
+
+def test_what_the_models_file_imports_may_stand_beside_it(trained: Path, tmp_path: Path):
+    (tmp_path / "beside_the_script.py").write_text(BUILD)
+    (tmp_path / "script.py").write_text("from beside_the_script import build\n")
+    code, said = dsgt_command("export", trained, tmp_path / "m.pt", "--model", f"{tmp_path / 'script.py'}:build")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("file", "model", "words"),
+    [
+        ("m.bin", None, "error: m.bin ends in '.bin', but a model is written to .safetensors or .pt"),
+        ("m.pt", "script.py", "--model is 'script.py'; expected FILE.py:NAME"),
+        ("m.pt", "absent.py:build", "--model absent.py:build gives no module: FileNotFoundError"),
+        ("m.pt", "script.py:built", "--model script.py:built gives no module: KeyError: 'built'"),
+        ("m.pt", "script.py:number", "--model script.py:number gives no module: TypeError: 'int' object is not"),
+        ("m.pt", "script.py:dict_", "--model script.py:dict_ gives a dict; expected a torch.nn.Module"),
+    ],
+)
+def test_what_the_command_cannot_do_is_said_in_a_line(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, model: str | None, words: str
+):
+    (tmp_path / "script.py").write_text(BUILD)
+    monkeypatch.chdir(tmp_path)
+    code, said = dsgt_command("export", trained, file, *([] if model is None else ["--model", model]))
+    assert code == 2
+    assert words in said
+    assert not (tmp_path / file).exists()
+
+
+def test_a_folder_without_checkpoints_is_named(tmp_path: Path):
+    code, said = dsgt_command("export", tmp_path / "absent", tmp_path / "m.pt")
+    assert code == 2
+    assert "absent holds no checkpoint of which every part is whole" in said

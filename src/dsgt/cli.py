@@ -14,6 +14,7 @@ from dsgt.extras import how_to_install
 COMMANDS = {
     "compare": "Compare methods on the same data, network and budget, each at its best learning rate.",
     "train": "Train with one method: every process of torchrun or mpiexec is a node, and talks to its neighbours only.",
+    "export": "Write the mean model of the newest checkpoint to a file, as an ordinary state_dict.",
     "methods": "List the methods: what they send, what they need of the weights, whether they are exact; "
     "or describe one.",
     "network": "Describe, compare, draw and design networks.",
