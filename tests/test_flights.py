@@ -66,7 +66,7 @@ class LateTransport(Transport):
 
     Node j always says (10 j, 10 j, ...). ``told`` holds what was read for the others."""
 
-    node, size, launcher, threads = 0, 3, "", False
+    node, size, launcher, threads, announces = 0, 3, "", False, False
 
     def __init__(self) -> None:
         self.told: list[Tensor] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -65,15 +66,16 @@ def test_an_error_at_one_node_ends_all_and_is_the_one_that_is_raised() -> None:
         in_threads(metropolis(graph(N)), act)
 
 
-def test_a_message_of_another_length_is_refused_by_the_neighbour_that_gets_it() -> None:
-    with pytest.raises(dsgt.NeighbourError, match=r"a message of \(\d,\) .* came, but \(\d,\)"):
-        in_threads([[0.6, 0.4], [0.4, 0.6]], lambda network: network(torch.zeros(2 + network.node)))
-
-
 def test_a_silent_neighbour_is_named() -> None:
+    finished = threading.Event()
+
     def act(network: Peers) -> None:
         if network.node == 0:
-            network(torch.zeros(2))
+            try:
+                network(torch.zeros(2))
+            finally:
+                finished.set()
+        finished.wait()
 
     with pytest.raises(dsgt.NeighbourError, match="node 0 heard nothing from its neighbour, node 1,"):
         in_threads([[0.6, 0.4], [0.4, 0.6]], act, timeout=0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 import torch.distributed as dist
@@ -78,3 +79,40 @@ def test_everybody_names_a_neighbour_when_one_is_missing_from_an_all_reduce(kind
     assert says, finished.stdout + finished.stderr
     # the launcher may have ended a node that has not spoken yet
     assert set(says) <= {(str(i), f"its neighbour, node {i + 1},") for i in range(3)}, says
+
+
+def told(finished: subprocess.CompletedProcess[str]) -> list[str]:
+    says = re.findall(r"node \d says: (.*)", finished.stdout)
+    assert says, finished.stdout + finished.stderr
+    return says
+
+
+@kinds
+def test_nodes_that_send_messages_of_different_kinds_say_so_and_nothing_is_mixed(kind: str):
+    finished = launch(kind, 2, WORKER, kind, "differs")
+    assert "terminate called" not in finished.stderr
+    first = (
+        "node 0 and its neighbour, node 1, do not run the same thing (it sends 20 numbers of torch.float64, "
+        "this node 10 numbers of torch.float64)"
+    )
+    dtype = (
+        "node 1 and its neighbour, node 0, do not run the same thing (it sends 20 numbers of torch.float32, "
+        "this node 10 numbers of torch.float64)"
+    )
+    says = told(finished)
+    assert says.count(first) == says.count(dtype) == 2  # in an exchange and in an all-reduce
+    later = [text for text in says if "numbers of" not in text]
+    assert len(later) == 2
+    assert all("a message of another length" in text or "it sent 40 bytes, but 80 were" in text for text in later)
+    assert any("it sent 40 bytes" in text for text in later) == (kind == "mpi")  # gloo does not receive it
+
+
+@kinds
+def test_a_node_that_has_ended_is_not_waited_for(kind: str):
+    for text in told(launch(kind, 3, WORKER, kind, "ends")):
+        assert "but node 1 has ended after 3 rounds (3 mixings)" in text
+
+
+def test_the_error_of_a_node_that_goes_on_is_told_to_its_neighbours():
+    for text in told(launch("torch", 3, WORKER, "torch", "fails")):
+        assert "node 1 has failed with ZeroDivisionError('node 1 has a bug') after 1 mixing" in text

@@ -5,12 +5,14 @@ usage: behaviour_worker.py torch|mpi SCENARIO [beside]    (beside: vectors of an
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import networkx as nx
 import numpy as np
@@ -20,6 +22,7 @@ from torch import nn
 
 import dsgt
 from dsgt.networks import Cycle
+from dsgt.networks.transport import Farewell, Purpose
 from dsgt.topologies.weights import averaging, metropolis
 from support.launch import HANGING
 
@@ -110,6 +113,47 @@ def peaceful() -> None:
 
     with connect(ring(n)) as net:
         optimizers(net, me, n)
+    closed(net)
+    if KIND == "mpi":
+        farewells()
+    with connect((np.eye(n) + metropolis(nx.path_graph(n))) / 2) as net:  # in a row some have equal neighbours
+        uneven = torch.zeros(3 + (me > 0), dtype=torch.float64)
+        expect(
+            ValueError,
+            "node 0 gathers or averages 3 numbers of torch.float64, but node 1 4",
+            lambda: net.gather(uneven),
+        )
+    dsgt.networks.torchdist._CHANNELS = itertools.count(1 << 40)  # as if so many had been made before
+    with connect(ring(n)) as net:
+        assert torch.allclose(net(v), (W @ rows)[me], rtol=1e-14)
+
+
+def farewells() -> None:
+    """One that has overtaken messages does not make anybody give them up."""
+    from mpi4py import MPI
+
+    from dsgt.networks.mpi_farewells import Farewells
+
+    myself = Farewells(MPI, MPI.COMM_SELF)
+    other = Farewells(MPI, MPI.COMM_SELF)
+    assert not myself.will_not_send(0, Purpose.MIXING.number(1))
+    sent = {Purpose.MIXING: 3, Purpose.ANNOUNCEMENT: 3, Purpose.GREETING: 1, Purpose.ROLL_CALL: -1}
+    myself.tell(Farewell("has ended", sent, [0]))
+    while not myself.words():
+        time.sleep(0)
+    assert myself.words() == {0: "has ended"}
+    last = {purpose: purpose.number(count) for purpose, count in sent.items() if count >= 0}
+    assert not any(myself.will_not_send(0, number) for number in last.values())
+    assert all(myself.will_not_send(0, number + len(Purpose)) for number in last.values())
+    assert myself.will_not_send(0, Purpose.ROLL_CALL.number(0))
+    assert other.words() == {}
+
+
+def closed(net) -> None:
+    net.close()
+    v = torch.zeros(3, dtype=torch.float64)
+    for act in (net, net.start, net.flow, net.start_flow, net.gather, net.mean):
+        expect(RuntimeError, "uses a network that is closed", lambda act=act: act(v))
 
 
 def optimizers(net, me: int, n: int) -> None:
@@ -193,9 +237,60 @@ def absent() -> None:
             raise
 
 
+def tell(act) -> None:
+    """Print what this node says when its neighbour is of no use."""
+    try:
+        act()
+    except dsgt.NeighbourError as error:
+        print(f"node {error.node} says: {error}", flush=True)
+
+
+def differs() -> None:
+    """Two nodes do not send the same: in the first message, in the dtype alone, in an all-reduce, in a later one."""
+    n, me = size(), rank()
+    for W in (ring(n), averaging(n)):
+        for lengths, dtypes in ([(10, 20), (torch.float64,) * 2], [(20, 10), (torch.float32, torch.float64)]):
+            net, v = connect(W), torch.ones(lengths[me], dtype=dtypes[me])
+            tell(lambda net=net, v=v: net(v))
+    net = connect(ring(n), timeout=TIMEOUT)
+    net(torch.ones(10)), net(torch.ones(20))
+    tell(lambda: net(torch.ones(20 if me else 10)))
+    if KIND == "mpi":  # whoever ends first aborts the job
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+
+
+def ends() -> None:
+    """Node 1 leaves after three rounds."""
+    net = connect(ring(size()))
+
+    def rounds() -> None:
+        with net:
+            for k in range(3 if net.node == 1 else 5):
+                net.at(k)(torch.ones(10))
+
+    tell(rounds)
+
+
+def fails() -> None:
+    """Node 1 has an error that its program handles."""
+    net = connect(ring(size()))
+
+    def fail() -> None:
+        with net:
+            for _ in range(5):
+                net(torch.ones(10))
+                if net.node == 1:
+                    raise ZeroDivisionError("node 1 has a bug")
+
+    with suppress(ZeroDivisionError):
+        tell(fail)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if "beside" in sys.argv:
         dsgt.networks.peers.BACKGROUND_FROM = dsgt.buffers.LARGE_BYTES = 1
-    scenarios = (peaceful, dies, raises, hangs, absent)
+    scenarios = (peaceful, dies, raises, hangs, absent, differs, ends, fails)
     {scenario.__name__: scenario for scenario in scenarios}[sys.argv[2]]()

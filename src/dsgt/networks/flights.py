@@ -101,7 +101,7 @@ class AllReduce(Flight):
         self._request: Request | None = None
 
     def depart(self) -> None:
-        self._request = self._neighbours.begin_sum(self._total)
+        self._request = self._neighbours.begin_average(self._total)
 
     def _land(self) -> Tensor:
         assert self._request is not None
@@ -128,13 +128,13 @@ class Exchange(Flight):
         self._v: Tensor | None = v.contiguous()
         self._flow, self._out = flow, out
         self._buffers = {j: neighbours.buffers.scratch(self._v) for j in neighbours.hears}
-        self._number = neighbours.next_number()
+        self._mixing = neighbours.next_mixing(v)
         self._receiving: Requests = {}
         self._sending: Requests = {}
 
     def depart(self) -> None:
         assert self._v is not None
-        self._receiving, self._sending = self._neighbours.exchange(self._v, self._buffers, self._number)
+        self._receiving, self._sending = self._neighbours.exchange(self._v, self._buffers, self._mixing)
 
     def _land(self) -> Tensor:
         neighbours, v = self._neighbours, self._v

@@ -5,13 +5,10 @@ For tests, and for trying out code that is written for one node.
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,32 +17,54 @@ from torch import Tensor
 
 from dsgt.networks.neighbours import NeighbourError
 from dsgt.networks.peers import TIMEOUT, Peers
-from dsgt.networks.transport import Request, Requests, Transport
+from dsgt.networks.transport import Farewell, Request, Requests, Transport, WrongMessageError
 from dsgt.topologies.matrix import MatrixLike, as_matrix
 
 Result = TypeVar("Result")
-LOOK_EVERY = 0.05
-"""Seconds between two looks whether another node has failed."""
-Mailbox = queue.SimpleQueue[Tensor]
+Address = tuple[int, int, int]
+"""Source, target, and the number of the message; that of the k-th all-reduce is -k."""
 
 
 class Switchboard:
-    """What the threads share: a mailbox for every (from, to, number)."""
+    """What the threads share: messages that nobody has received yet, and what became of the nodes."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.everyone = threading.Barrier(size)
-        self._lock = threading.Lock()
-        self._mailboxes: dict[tuple[int, int, int], Mailbox] = defaultdict(queue.SimpleQueue)
-        self.rows: list[Tensor] = [torch.empty(0)] * size
+        self.ended: dict[int, str] = {}
+        self._failed = False
+        self._messages: dict[Address, Tensor] = {}
+        lock = threading.Lock()
+        self._news = [threading.Condition(lock) for _ in range(size)]
+        """For every node."""
 
-    def mailbox(self, source: int, target: int, number: int) -> Mailbox:
-        with self._lock:
-            return self._mailboxes[source, target, number]
+    def put(self, address: Address, message: Tensor) -> None:
+        with self._news[address[1]]:
+            self._messages[address] = message
+            self._news[address[1]].notify_all()
 
-    def forget(self, source: int, target: int, number: int) -> None:
-        with self._lock:
-            del self._mailboxes[source, target, number]
+    def take(self, address: Address, timeout: float) -> Tensor:
+        """A message; an error as soon as it is known that it will not come."""
+        source, target, _ = address
+        with self._news[target]:
+            self._news[target].wait_for(
+                lambda: address in self._messages or self._failed or source in self.ended, timeout
+            )
+            if address in self._messages:
+                return self._messages.pop(address)
+            ended = source in self.ended
+            raise TimeoutError(
+                "no more messages" if ended else "another node has failed" if self._failed else "timed out"
+            )
+
+    def end(self, node: int, words: str | None) -> None:
+        """This node sends nothing any more; None: because it has failed."""
+        for news in self._news:
+            with news:
+                if words is None:
+                    self._failed = True
+                else:
+                    self.ended[node] = words
+                news.notify_all()
 
 
 @dataclass(frozen=True)
@@ -57,43 +76,31 @@ class _Sent(Request):
 @dataclass(frozen=True)
 class _Received(Request):
     switchboard: Switchboard
-    address: tuple[int, int, int]
+    address: Address
     buffer: Tensor
 
     def finish(self, timeout: float) -> None:
-        message = self._message(time.monotonic() + timeout)
-        self.switchboard.forget(*self.address)
+        message = self.switchboard.take(self.address, timeout)
         if message.shape != self.buffer.shape or message.dtype != self.buffer.dtype:
-            raise RuntimeError(
+            raise WrongMessageError(
                 f"a message of {tuple(message.shape)} {message.dtype} came, but {tuple(self.buffer.shape)} "
                 f"{self.buffer.dtype} was expected"
             )
         self.buffer.copy_(message)
 
-    def _message(self, end: float) -> Tensor:
-        mailbox = self.switchboard.mailbox(*self.address)
-        while not self.switchboard.everyone.broken and time.monotonic() < end:
-            with suppress(queue.Empty):
-                return mailbox.get(timeout=min(LOOK_EVERY, max(end - time.monotonic(), 0)))
-        raise TimeoutError("another node has failed" if self.switchboard.everyone.broken else "timed out")
-
 
 @dataclass(frozen=True)
 class _Sum(Request):
-    switchboard: Switchboard
-    node: int
+    rows: tuple[Tensor, ...]
+    others: tuple[Request, ...]
+    """Those that fill the other nodes' rows."""
     v: Tensor
 
     def finish(self, timeout: float) -> None:
-        board = self.switchboard
-        try:
-            board.everyone.wait(timeout)
-            board.rows[self.node] = self.v.clone()
-            board.everyone.wait(timeout)
-            self.v.copy_(torch.stack(board.rows).sum(dim=0))
-            board.everyone.wait(timeout)  # nobody writes a row that another still reads
-        except threading.BrokenBarrierError:
-            raise TimeoutError("timed out") from None
+        end = time.monotonic() + timeout
+        for other in self.others:
+            other.finish(max(end - time.monotonic(), 0))
+        self.v.copy_(torch.stack(self.rows).sum(dim=0))
 
 
 class MemoryTransport(Transport):
@@ -102,22 +109,36 @@ class MemoryTransport(Transport):
 
     def __init__(self, switchboard: Switchboard, node: int) -> None:
         self._switchboard, self.node, self.size = switchboard, node, switchboard.size
+        self._sums = 0
 
     def exchange(
         self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
+        message = v.detach().clone()
         for i in to:
-            self._switchboard.mailbox(self.node, i, number).put(v.detach().clone())
+            self._switchboard.put((self.node, i, number), message)
         receiving: Requests = {
             j: _Received(self._switchboard, (j, self.node, number), buffer) for j, buffer in into.items()
         }
         return receiving, {i: _Sent() for i in to}
 
     def all_reduce(self, v: Tensor) -> Request:
-        return _Sum(self._switchboard, self.node, v)
+        """Everybody tells everybody."""
+        self._sums += 1
+        rows = {i: torch.empty_like(v) for i in range(self.size)}
+        others = {i: row for i, row in rows.items() if i != self.node}
+        receiving, _ = self.exchange(v, to=others, into=others, number=-self._sums)
+        rows[self.node].copy_(v)
+        return _Sum(tuple(rows.values()), tuple(receiving.values()), v)
 
     def abort(self, code: int = 1) -> None:
-        self._switchboard.everyone.abort()
+        self._switchboard.end(self.node, None)
+
+    def close(self, farewell: Farewell) -> None:
+        self._switchboard.end(self.node, farewell.words)
+
+    def ended(self) -> dict[int, str]:
+        return dict(self._switchboard.ended)
 
 
 def in_threads(W: MatrixLike, act: Callable[[Peers], Result], *, timeout: float = TIMEOUT) -> list[Result]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from dsgt.networks.mpi_farewells import Farewells
 from dsgt.networks.peers import TIMEOUT, Peers
-from dsgt.networks.transport import Request, Requests, Transport
+from dsgt.networks.transport import Farewell, Request, Requests, Transport, WrongMessageError
 from dsgt.topologies.matrix import MatrixLike
 
 _TAGS = 1 << 15  # the least number of tags that MPI promises
@@ -26,14 +28,35 @@ class _MPIRequest(Request):
     request: Any
     keep: object
     """The buffer, which must live as long as the message travels."""
+    status: Any = None
+    hopeless: Callable[[], bool] = lambda: False
+    """Whether the message will never come."""
 
     def finish(self, timeout: float) -> None:
         began = time.monotonic()
-        while not self.request.Test():
+        while not self.request.Test(self.status):
             waited = time.monotonic() - began
             if waited > timeout:
                 raise TimeoutError("timed out")
-            time.sleep(_PAUSE if waited > _EAGER else 0)  # leave the core to a process that computes
+            if waited > _EAGER:
+                if self.hopeless():
+                    raise RuntimeError("no more messages")
+                time.sleep(_PAUSE)  # leave the core to a process that computes
+            else:
+                time.sleep(0)
+
+
+@dataclass(frozen=True)
+class _Received(Request):
+    """MPI refuses a message that is longer than the buffer, but not a shorter one."""
+
+    message: _MPIRequest
+    length: int
+
+    def finish(self, timeout: float) -> None:
+        self.message.finish(timeout)
+        if (came := self.message.status.count) != self.length:
+            raise WrongMessageError(f"it sent {came} bytes, but {self.length} were expected")
 
 
 class MPITransport(Transport):
@@ -50,7 +73,9 @@ class MPITransport(Transport):
         self._mpi = MPI
         self.threads = MPI.Query_thread() == MPI.THREAD_MULTIPLE
         # A communicator of its own: no other message, of the user's or of another network, can be taken for ours.
-        self._comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
+        comm = MPI.COMM_WORLD if comm is None else comm
+        self._farewells = Farewells(MPI, comm)
+        self._comm = comm.Dup()
         self.node, self.size = self._comm.Get_rank(), self._comm.Get_size()
 
     def exchange(
@@ -60,7 +85,9 @@ class MPITransport(Transport):
         receiving: Requests = {}
         for j, buffer in into.items():
             memory = self._bytes(buffer)
-            receiving[j] = _MPIRequest(self._comm.Irecv(memory, source=j, tag=tag), memory)
+            request = self._comm.Irecv(memory, source=j, tag=tag)
+            hopeless = partial(self._farewells.will_not_send, j, number)
+            receiving[j] = _Received(_MPIRequest(request, memory, self._mpi.Status(), hopeless), buffer.nbytes)
         outgoing = self._bytes(v)
         sending: Requests = {i: _MPIRequest(self._comm.Isend(outgoing, dest=i, tag=tag), outgoing) for i in to}
         return receiving, sending
@@ -74,9 +101,13 @@ class MPITransport(Transport):
         # that a scheduler understands.
         atexit.register(self._mpi.COMM_WORLD.Abort, code)
 
-    def close(self) -> None:
+    def close(self, farewell: Farewell) -> None:
+        self._farewells.tell(farewell)
         if self._comm != self._mpi.COMM_NULL:
             self._comm.Free()
+
+    def ended(self) -> dict[int, str]:
+        return self._farewells.words()
 
     def _bytes(self, v: Tensor) -> list[Any]:
         """The memory of v for MPI, which knows fewer dtypes than torch; on a GPU, MPI must be CUDA-aware."""

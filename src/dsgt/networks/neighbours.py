@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,26 +13,36 @@ from torch import Tensor
 
 from dsgt.buffers import Buffers
 from dsgt.core import Matrix
-from dsgt.networks.transport import Request, Requests, Transport
+from dsgt.networks.messages import InOrder, Kind, SameKind
+from dsgt.networks.transport import Farewell, Purpose, Request, Requests, Transport, WrongMessageError
 from dsgt.topologies.matrix import to_dense
 
 ROLL_CALL_SHARE = 0.1
 """The share of the timeout that is kept for finding out who is missing from an all-reduce."""
-ROLL_CALL = -1
-"""Roll-call messages are numbered -1, -2, ..., one number per hop, so that a late node's message is never taken for
-that of another hop."""
 
 
 class NeighbourError(RuntimeError):
-    """A neighbour did not answer."""
+    """A neighbour did not answer, or does not run the same thing."""
 
-    def __init__(self, node: int, neighbour: int | None, timeout: float, reason: str) -> None:
+    def __init__(
+        self, node: int, neighbour: int | None, timeout: float, reason: str, *, known: str | None = None
+    ) -> None:
+        """known: what has happened, where that is known; it goes on after "node 0 "."""
         who = "the others" if neighbour is None else f"its neighbour, node {neighbour},"
-        super().__init__(
-            f"node {node} heard nothing from {who} for {timeout:g} s, or lost the connection: that process has died, "
-            f"hangs, or waits for a neighbour of its own ({reason.strip() or 'no answer'})"
+        known = known or (
+            f"heard nothing from {who} for {timeout:g} s, or lost the connection: that process has died, hangs, waits "
+            "for a neighbour of its own, or sends a message of another length"
         )
+        super().__init__(f"node {node} {known} ({reason.strip() or 'no answer'})")
         self.node, self.neighbour = node, neighbour
+
+
+class Mixing(NamedTuple):
+    """What is said of a mixing when it is begun, in the order of the program: it may depart later."""
+
+    nth: int
+    announced: bool
+    """Whether it is the first of its kind."""
 
 
 class Neighbours:
@@ -49,19 +61,67 @@ class Neighbours:
         """Where messages are received."""
         self.broken = False
         """Whether a neighbour was lost: no message can be expected any more."""
-        self._sent = 0
+        self._sent = {Purpose.MIXING: 0, Purpose.GREETING: 0}
+        self._announced: set[tuple[int, torch.dtype]] = set()
+        self._averaged: tuple[int, torch.dtype] | None = None
+        """What the last all-reduce that mixed was made of."""
 
-    def next_number(self) -> int:
-        self._sent += 1
-        return self._sent
+    def next_mixing(self, v: Tensor) -> Mixing:
+        kind, before = (v.numel(), v.dtype), len(self._announced)
+        if self.transport.announces:
+            self._announced.add(kind)
+        self._sent[Purpose.MIXING] += 1
+        return Mixing(self._sent[Purpose.MIXING], announced=len(self._announced) > before)
 
-    def exchange(self, v: Tensor, into: dict[int, Tensor], number: int) -> tuple[Requests, Requests]:
+    def exchange(self, v: Tensor, into: dict[int, Tensor], mixing: Mixing) -> tuple[Requests, Requests]:
+        """Begin a mixing. The first message of a kind is announced, so that nodes that do not run the same thing find
+        it out at once."""
+        number = Purpose.MIXING.number(mixing.nth)
+        if not mixing.announced:
+            return self._move(v, into, number)
+        hearing, telling = self._announce(v, mixing.nth)
+        receiving, sending = self._move(v, into, number)
+        return (
+            {j: InOrder((hearing[j], request)) for j, request in receiving.items()},
+            {i: InOrder((telling[i], request)) for i, request in sending.items()},
+        )
+
+    def _announce(self, v: Tensor, count: int) -> tuple[Requests, Requests]:
+        kind = Kind.of(v)
+        mine = kind.tensor(self.transport.device)
+        theirs = {j: torch.empty_like(mine) for j in self.hears}
+        hearing, telling = self._move(mine, theirs, Purpose.ANNOUNCEMENT.number(count))
+        return {j: InOrder((hearing[j], SameKind(theirs[j], kind))) for j in theirs}, telling
+
+    def _move(self, v: Tensor, into: Mapping[int, Tensor], number: int) -> tuple[Requests, Requests]:
         return self.transport.exchange(v, to=self.tells, into=into, number=number)
 
     def finish(self, request: Request, neighbour: int) -> None:
         """Wait for a message, or say who did not send it."""
         with self._naming(neighbour):
             request.finish(self.timeout)
+
+    def begin_average(self, v: Tensor) -> Request:
+        """Begin an all-reduce that mixes, where everybody is everybody's neighbour. gloo ends the process where lengths
+        differ in an all-reduce. They were equal in the one before; so if they differ now, somebody has changed his, and
+        does not begin before the others have announced the same."""
+        kind, count = (v.numel(), v.dtype), self.next_mixing(v).nth
+        if kind != self._averaged and self.transport.announces:
+            self._finish_all(*self._announce(v, count), timeout=self.timeout)
+        self._averaged = kind
+        return self.begin_sum(v)
+
+    def agree(self, v: Tensor) -> None:
+        """All nodes must be about to add up tensors of one kind; else everybody raises the same error."""
+        rows = torch.zeros(self.nodes, len(Kind._fields), dtype=torch.int64, device=self.transport.device)
+        rows[self.node] = Kind.of(v).tensor(rows.device)
+        self.finish_sum(self.begin_sum(rows))
+        first, *others = (Kind(*row) for row in rows.tolist())
+        for i, kind in enumerate(others, start=1):
+            if kind != first:
+                raise ValueError(
+                    f"node 0 gathers or averages {first}, but node {i} {kind}: all nodes must ask for the same at once"
+                )
 
     def begin_sum(self, v: Tensor) -> Request:
         with self._naming(None):
@@ -75,23 +135,46 @@ class Neighbours:
             request.finish((1 - ROLL_CALL_SHARE) * self.timeout)
         except (RuntimeError, TimeoutError):
             end = time.monotonic() + ROLL_CALL_SHARE * self.timeout
-            for hop in range(self.nodes - 1):
-                self.greet(max(end - time.monotonic(), 0.01), ROLL_CALL - hop)
+            for hop in range(self.nodes - 1 if not self.transport.ended() else 0):
+                self._greet(max(end - time.monotonic(), 0.01), Purpose.ROLL_CALL.number(hop))
             with self._naming(None):
                 raise
 
-    def greet(self, timeout: float, number: int) -> None:
+    def greet(self) -> None:
         """Exchange an empty message with the neighbours."""
+        self._sent[Purpose.GREETING] += 1
+        self._greet(self.timeout, Purpose.GREETING.number(self._sent[Purpose.GREETING]))
+
+    def _greet(self, timeout: float, number: int) -> None:
         hello = torch.zeros(1, device=self.transport.device)
-        receiving, sending = self.exchange(hello, {j: torch.empty_like(hello) for j in self.hears}, number)
+        self._finish_all(*self._move(hello, {j: torch.empty_like(hello) for j in self.hears}, number), timeout=timeout)
+
+    def _finish_all(self, receiving: Requests, sending: Requests, *, timeout: float) -> None:
         for j, request in [*receiving.items(), *sending.items()]:
             with self._naming(j):
                 request.finish(timeout)
 
-    def lost(self, neighbour: int | None, reason: str) -> NeighbourError:
+    def lost(self, neighbour: int | None, error: BaseException) -> NeighbourError:
         """The error to raise; after it the network is of no use."""
+        ended, reason, known = self.transport.ended(), str(error), None
+        if neighbour is None:
+            neighbour = min(ended, default=None)
+        if isinstance(error, WrongMessageError):
+            known = f"and its neighbour, node {neighbour}, do not run the same thing"
+        elif neighbour in ended:
+            known = (
+                f"waits for node {neighbour}, but node {neighbour} {ended[neighbour]}; all nodes must take the same "
+                "number of steps, see Optimizer.epoch"
+            )
+        elif ended:
+            reason += "".join(f"; node {i} {words}" for i, words in ended.items())
         self.abort()
-        return NeighbourError(self.node, neighbour, self.timeout, reason)
+        return NeighbourError(self.node, neighbour, self.timeout, reason, known=known)
+
+    def close(self, words: str) -> None:
+        """Tell those who may still wait for this node."""
+        sent = self._sent | {Purpose.ANNOUNCEMENT: self._sent[Purpose.MIXING], Purpose.ROLL_CALL: -1}
+        self.transport.close(Farewell(words, sent, self.tells))
 
     def abort(self, code: int = 1) -> None:
         if not self.broken:
@@ -116,4 +199,4 @@ class _Naming:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, RuntimeError | TimeoutError) and not isinstance(error, NeighbourError):
-            raise self._neighbours.lost(self._neighbour, str(error)) from error
+            raise self._neighbours.lost(self._neighbour, error) from error

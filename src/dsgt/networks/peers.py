@@ -45,6 +45,9 @@ class Peers(Network, Mix):
         self._transport, self._neighbours = transport, Neighbours(self.W, transport, timeout)
         self._background: Background | None = None
         self._in_flight: list[Flight] = []
+        self._rounds = 0
+        self._fate = "has ended"
+        self._closed = False
         self._check_agreement()
 
     @property
@@ -66,6 +69,7 @@ class Peers(Network, Mix):
         return self._neighbours.buffers
 
     def at(self, k: int) -> Mix:
+        self._rounds = k + 1
         return self
 
     def start(self, v: Tensor) -> Pending:
@@ -107,44 +111,65 @@ class Peers(Network, Mix):
 
     def gather(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
-        return self._gather(v, greet=not self._averaging)
+        self._refuse_if_closed()
+        self._neighbours.greet()
+        self._neighbours.agree(v)
+        return self._gather(v)
 
     def mean(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
-        total = self._sum(v.to(self._transport.device, copy=True), greet=not self._averaging)
-        return total.div_(self.nodes).to(v.device)
+        self._refuse_if_closed()
+        self._neighbours.greet()  # one that hangs already is named here, before it is missed in a sum
+        self._neighbours.agree(v)
+        return self._sum(v.to(self._transport.device, copy=True)).div_(self.nodes).to(v.device)
 
     def close(self) -> None:
-        """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap."""
+        """Wait for every message in flight: one that is forgotten hangs gloo and corrupts MPI's heap. A closed network
+        cannot be used again; closing it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         while self._in_flight and not self._neighbours.broken:
             self._in_flight[0].wait()
         if not self._neighbours.broken:
             if self._background is not None:
                 self._background.close()
                 self._background = None
-            self._transport.close()
+            self._neighbours.close(self._last_words())
+
+    def _last_words(self) -> str:
+        done = (self._rounds, "round"), (self.traffic.mixings, "mixing")
+        rounds, mixings = (f"{n} {what}{'s' * (n != 1)}" for n, what in done)
+        when = f"{rounds} ({mixings})" if self._rounds else mixings
+        return f"{self._fate} after {when}"
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError(
+                f"node {self.node} uses a network that is closed; use it inside its with block, or make a new one"
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and self._transport.error_ends_job:
-            code = error.code if isinstance(error, SystemExit) else 1
-            self._neighbours.abort(code if isinstance(code, int) and code else 1)
+        if error is not None:
+            self._fate = f"has failed with {error!r:.200}"
+            if self._transport.error_ends_job:
+                code = error.code if isinstance(error, SystemExit) else 1
+                self._neighbours.abort(code if isinstance(code, int) and code else 1)
         super().__exit__(kind, error, trace)
 
     def _count(self, vectors: float, v: Tensor) -> None:
+        self._refuse_if_closed()
         self.traffic.mixings += 1
         self.traffic.bytes += round(vectors * v.numel() * v.element_size())
 
-    def _gather(self, v: Tensor, *, greet: bool) -> Tensor:
+    def _gather(self, v: Tensor) -> Tensor:
         rows = torch.zeros(self.nodes, *v.shape, dtype=v.dtype, device=self._transport.device)
         rows[self.node] = v
-        return self._sum(rows, greet=greet).to(v.device)
+        return self._sum(rows).to(v.device)
 
-    def _sum(self, v: Tensor, *, greet: bool) -> Tensor:
-        """With ``greet`` a neighbour that hangs already is named here, before it is missed in the sum."""
-        if greet:
-            self._neighbours.greet(self.timeout, self._neighbours.next_number())
+    def _sum(self, v: Tensor) -> Tensor:
         self._neighbours.finish_sum(self._neighbours.begin_sum(v))
         return v
 
@@ -152,7 +177,7 @@ class Peers(Network, Mix):
         """Different weights at different nodes are a silent error, so compare fingerprints before anything else."""
         digest = hashlib.sha256(np.ascontiguousarray(to_dense(self.W)).tobytes()).digest()[:6]  # exact in a float64
         mine = torch.tensor([float(int.from_bytes(digest, "big"))], dtype=torch.float64)
-        prints = self._gather(mine, greet=False)[:, 0]  # those who hear each other may differ, too
+        prints = self._gather(mine)[:, 0]
         different = (prints != prints[0]).nonzero().flatten().tolist()
         if different:
             raise ValueError(

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
+
+
+class Purpose(IntEnum):
+    """What a message is for. No two purposes share a number."""
+
+    MIXING = 0
+    ANNOUNCEMENT = 1
+    """Of what the mixing with the same count will hold."""
+    GREETING = 2
+    ROLL_CALL = 3
+
+    def number(self, count: int) -> int:
+        """Of the message with this count among those of its purpose."""
+        return count * len(Purpose) + self
+
+
+class WrongMessageError(RuntimeError):
+    """Another message came than was expected."""
 
 
 class Request(Protocol):
@@ -32,6 +51,17 @@ class Failed(Request):
         raise self.error
 
 
+@dataclass(frozen=True)
+class Farewell:
+    """What a node tells those who may still wait for it."""
+
+    words: str
+    """Begins with a verb: "has ended after 31 rounds"."""
+    sent: Mapping[Purpose, int]
+    """The count of the last message."""
+    to: Sequence[int]
+
+
 class Transport(ABC):
     """Connected when it is made. Every process of a job makes its transports in the same order."""
 
@@ -46,6 +76,8 @@ class Transport(ABC):
     threads = True
     """Whether two threads of this process may use it at once."""
 
+    announces = True
+    """Whether the first message of a kind must be announced, because messages carry neither length nor dtype."""
     error_ends_job = False
     """Whether an error at this node must end the whole job, because the others would wait for it for ever."""
 
@@ -54,8 +86,8 @@ class Transport(ABC):
         self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
         """Start sending v to some nodes and receiving from others into their buffers: the receiving and the sending
-        requests. Only messages of one number meet, so that none is taken for another. It never fails: a message that
-        cannot be begun is a request that fails."""
+        requests. Only messages of one number and one length meet, or the receiving request fails. It never fails
+        itself: a message that cannot be begun is a request that fails."""
 
     @abstractmethod
     def all_reduce(self, v: Tensor) -> Request:
@@ -64,5 +96,9 @@ class Transport(ABC):
     def abort(self, code: int = 1) -> None:  # noqa: B027 - most need not be told
         """No message can be expected any more: the process will end with this exit code."""
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to give back
-        """No more messages will come."""
+    def close(self, farewell: Farewell) -> None:  # noqa: B027 - not everybody can tell the others
+        """No more messages will come from this node. May be called again."""
+
+    def ended(self) -> dict[int, str]:
+        """What is known of nodes that have closed this network: their last words."""
+        return {}
