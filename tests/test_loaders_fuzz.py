@@ -16,9 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dsgt.checkpoint.folder import CheckpointWarning
 from dsgt.checkpoint.journal import Journal
-from dsgt.checkpoint.part import DifferentError
+from dsgt.checkpoint.part import CheckpointWarning, DifferentError
 from dsgt.comparison.settings import Settings, read_settings
 from dsgt.data.cifar10 import PIXELS, read_batch
 

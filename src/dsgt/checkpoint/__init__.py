@@ -1,9 +1,10 @@
 """Save, load, resume: nothing lost when a job ends before its time."""
 
 from dsgt.checkpoint.export import export, models
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, latest, load, save
+from dsgt.checkpoint.folder import SaveError, latest, load, save
 from dsgt.checkpoint.keeper import Folder
-from dsgt.checkpoint.part import CheckpointError, DamagedError, DifferentError, Part
+from dsgt.checkpoint.lock import InUseError
+from dsgt.checkpoint.part import CheckpointError, CheckpointWarning, DamagedError, DifferentError, Part
 from dsgt.checkpoint.signals import Stopped
 from dsgt.checkpoint.training import Training
 
@@ -13,6 +14,7 @@ __all__ = [
     "DamagedError",
     "DifferentError",
     "Folder",
+    "InUseError",
     "Part",
     "SaveError",
     "Stopped",

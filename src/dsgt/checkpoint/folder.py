@@ -16,17 +16,13 @@ from typing import Any
 
 from torch import Tensor
 
-from dsgt.checkpoint.part import CheckpointError, DamagedError, DifferentError, Part, read, write
+from dsgt.checkpoint.part import CheckpointError, CheckpointWarning, DamagedError, DifferentError, Part, read, write
 from dsgt.core import Network
 from dsgt.networks.agreement import any_node, gather_numbers, gather_text
 
 _NAME = re.compile(r"round-(\d{9,15})-node-(\d{1,9}|all)-of-(\d{1,9})\.safetensors")
 _SLOTS = 64
 """How many rounds a node can tell the others about."""
-
-
-class CheckpointWarning(UserWarning):
-    """A checkpoint was not written, or a damaged one was passed over."""
 
 
 class SaveError(CheckpointError, OSError):
@@ -94,7 +90,7 @@ def load(folder: str | Path, *, network: Network, settings: Mapping[str, Any]) -
     for k in _mine(folder, network):
         if k > agreed:
             _drop(folder / _name(k, network))
-    for stale in folder.glob(_name(0, network).replace("round-000000000", "round-*") + ".tmp"):
+    for stale in folder.glob(_name(0, network).replace("round-000000000", "round-*") + "*.tmp"):
         _drop(stale)
     any_node(network, False)  # nobody goes on while somebody still has a part of a future that may come out differently
     return read(folder / _name(agreed, network)) if common else None

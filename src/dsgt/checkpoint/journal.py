@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dsgt.checkpoint.folder import CheckpointWarning
-from dsgt.checkpoint.part import FORMAT, DifferentError
+from dsgt.checkpoint.lock import Lock
+from dsgt.checkpoint.part import FORMAT, CheckpointWarning, DifferentError, atomic
 
 SIZE_LIMIT = 1 << 30
 """Bytes that a reader is willing to read."""
@@ -22,12 +22,13 @@ class Journal:
 
     def __init__(self, path: Path, settings: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
+        self._lock = Lock(path.parent)  # for as long as this object lives
+        self._lock.hold()
         self.about = json.loads(json.dumps({"format": FORMAT, "settings": dict(settings)}))
         self.finished: list[dict[str, Any]] = self._read() if resume and path.is_file() else []
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text("".join(_line(piece) for piece in (self.about, *self.finished)))
-        temporary.replace(path)
+        with atomic(path) as file:
+            file.write("".join(_line(piece) for piece in (self.about, *self.finished)).encode())
 
     def append(self, piece: Mapping[str, Any]) -> None:
         with self.path.open("a") as file:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
 import torch
 
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
-from dsgt.checkpoint.part import CheckpointError, DifferentError, under
+from dsgt.checkpoint.folder import SaveError, in_use, load, save
+from dsgt.checkpoint.lock import Lock
+from dsgt.checkpoint.part import CheckpointError, CheckpointWarning, DifferentError, under
 from dsgt.checkpoint.signals import Requests
 from dsgt.core import Network, S, tensors, with_tensors
 from dsgt.layout import Layout
@@ -55,6 +56,7 @@ class Keeper:
         self._settings: Mapping[str, Any] = {}
         self._layout: Mapping[str, Any] = {}
         self._requests = Requests(network)
+        self._lock = None if self.folder is None else Lock(self.folder.path)
 
     def begin(
         self,
@@ -67,10 +69,27 @@ class Keeper:
     ) -> Progress[S]:
         """The newest checkpoint where there is one to resume, else the beginning; ``blank`` is the initial state."""
         beginning = Progress(0, blank, [], 0.0)
-        if self.folder is None:
+        if self.folder is None or self._lock is None:
             if resume:
                 raise ValueError("resume is True, but there is no checkpoint_dir to resume from; give the run's folder")
             return beginning
+        self._lock.hold(self.network)
+        try:
+            return self._begun(beginning, settings=settings, layout=layout, columns=columns, resume=resume)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _begun(
+        self,
+        beginning: Progress[S],
+        *,
+        settings: Callable[[], Mapping[str, Any]],
+        layout: Callable[[], Layout],
+        columns: Sequence[str],
+        resume: bool,
+    ) -> Progress[S]:
+        assert self.folder is not None
         self._layout = layout().as_json()
         self._settings = {**settings(), "metrics": ", ".join(columns)}
         if not resume:
@@ -88,7 +107,7 @@ class Keeper:
                 f"{self.folder.path} holds a checkpoint of round {part.k}, but rounds is {self.rounds}; ask for at "
                 f"least {part.k} rounds, or use another folder"
             )
-        template = tensors(blank)  # waits for its messages, if it has sent any
+        template = tensors(beginning.state)  # waits for its messages, if it has sent any
         values = under("state.", part.tensors)
         for name in sorted({*template, *values}):
             there, here = (tuple(t[name].shape) if name in t else None for t in (values, template))
@@ -99,7 +118,7 @@ class Keeper:
         table = part.tensors["rows"].tolist()
         rows: list[Row] = [{"round": int(k)} | dict(zip(columns, row, strict=True)) for k, *row in table]
         values = {name: t.to(template[name].device) for name, t in values.items()}
-        return Progress(part.k, with_tensors(blank, values), rows, float(part.extra["seconds"]))
+        return Progress(part.k, with_tensors(beginning.state, values), rows, float(part.extra["seconds"]))
 
     def due(self, k: int) -> bool:
         """Whether to save after round k. On real nodes all must ask at once."""
@@ -150,6 +169,14 @@ class Keeper:
             "or --resume"
         )
 
-    def listening(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def listening(self) -> Iterator[None]:
         """SIGINT and SIGTERM ask the run to save and stop; without a folder they do what they always do."""
-        return nullcontext() if self.folder is None else self._requests.listening()
+        if self._lock is None:
+            yield
+            return
+        try:
+            with self._requests.listening():
+                yield
+        finally:
+            self._lock.close()

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -36,6 +37,10 @@ _NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint was not written, or a damaged one was passed over."""
 
 
 class CheckpointError(ValueError):
@@ -94,7 +99,7 @@ def write(path: Path, part: Part) -> None:
         raise ValueError(
             f"what is saved beside the tensors takes {len(head)} bytes; at most {HEADER_LIMIT} are allowed"
         )
-    with _atomic(path) as file:
+    with atomic(path) as file:
         file.write(len(head).to_bytes(8, "little") + head)
         for _, t in _in_order(tensors):
             file.write(_raw(t).data)
@@ -169,10 +174,11 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 @contextmanager
-def _atomic(path: Path) -> Iterator[BinaryIO]:
-    temporary = path.with_name(path.name + ".tmp")
+def atomic(path: Path) -> Iterator[BinaryIO]:
+    """A file that gets this name when it is whole; until then it has one where nobody could have put a link."""
+    temporary = path.with_name(f"{path.name}.{token_hex(8)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

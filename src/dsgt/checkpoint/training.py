@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +15,9 @@ from torch import Tensor, nn
 
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.also import Stateful, forgotten, load_all, save_all
-from dsgt.checkpoint.folder import CheckpointWarning, SaveError, in_use, load, save
-from dsgt.checkpoint.part import DifferentError, Part, under
+from dsgt.checkpoint.folder import SaveError, in_use, load, save
+from dsgt.checkpoint.lock import Lock
+from dsgt.checkpoint.part import CheckpointWarning, DifferentError, Part, under
 from dsgt.checkpoint.plain import pack, unpack
 from dsgt.checkpoint.signals import Requests
 from dsgt.core import Algorithm, Network
@@ -69,7 +72,7 @@ class Training:
         if until < 1 or save_every < 1:
             raise ValueError(f"until is {until} and save_every {save_every}; they count steps, from 1 on")
         requests, first = Requests(self.optimizer.network), self.resume()
-        with requests.listening():
+        with requests.listening(), closing(self._lock):
             for step in range(first, until):
                 yield step
                 done = step + 1
@@ -86,6 +89,7 @@ class Training:
 
     def save(self, extra: Mapping[str, Any] | None = None) -> None:
         """``extra`` is anything that JSON can hold, such as the number of the epoch; ``extra()`` gives it back."""
+        self._lock.hold(self.optimizer.network)
         saved = self.optimizer.state_dict()
         content = {f"optimizer.{name}": t for name, t in saved["dsgt"]["tensors"].items()}
         content |= {f"model.{name}": t for name, t in _tensors(self.model).items()}
@@ -150,7 +154,13 @@ class Training:
             return f"checkpoints are in {self.folder}: give the same command again to go on"
         return f"no checkpoint could be written to {self.folder}"
 
+    @cached_property
+    def _lock(self) -> Lock:
+        """Held until the steps are done; without them until this object or the process ends."""
+        return Lock(self.folder)
+
     def _load(self) -> Part | None:
+        self._lock.hold(self.optimizer.network)
         return load(self.folder, network=self.optimizer.network, settings=self._settings())
 
     def _settings(self) -> dict[str, str | int]:
