@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import multiprocessing
@@ -225,3 +226,14 @@ def test_a_link_at_a_guessed_name_is_not_followed_either(tmp_path: Path, monkeyp
     with pytest.raises(FileExistsError):
         write(tmp_path / "part", Part(1, None, 1, {}, {}, {"x": torch.zeros(2)}))
     assert (tmp_path / "outside").read_text() == "mine"
+
+
+def test_a_full_disk_does_not_keep_a_job_from_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lock_file.os, "pwrite", full)
+    lock = Lock(tmp_path)
+    lock.hold()
+    assert refused(tmp_path)
+    lock.close()

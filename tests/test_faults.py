@@ -98,14 +98,14 @@ def test_a_second_signal_ends_a_training_loop_at_once(tmp_path: Path):
 def failing(monkeypatch, times: range) -> None:
     """Make the saves with these numbers fail as on a full disk."""
     count = iter(range(1000))
-    real = part_file._atomic
+    real = part_file.atomic
 
     def atomic(path: Path):
         if next(count) in times:
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(path)
 
-    monkeypatch.setattr(part_file, "_atomic", atomic)
+    monkeypatch.setattr(part_file, "atomic", atomic)
 
 
 def test_a_run_goes_on_over_a_full_disk_and_keeps_what_it_had(tmp_path: Path, monkeypatch):

@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,8 +163,9 @@ def _sign(path: Path, descriptor: int) -> None:
             stacklevel=5,
         )
     about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(about).encode(), 0)
+    with suppress(OSError):  # a full disk is told by the first save
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(about).encode(), 0)
 
 
 def _holder(descriptor: int) -> str:
