@@ -40,7 +40,7 @@ def of(*languages: str) -> list[Any]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_code_block_is_fenced_and_says_its_language(page: Path):
     assert not re.findall(r"\n\n {4}\S.*", prose(page)), "an indented block is not run; fence it"
-    assert {block.language for block in blocks(page)} <= {"python", "sh", "toml", "text"}
+    assert {block.language for block in blocks(page)} <= {"python", "sh", "toml", "text", "diff"}
 
 
 def reliable() -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_what_is_for_real_nodes_runs_under_torchrun(tmp_path: Path):
-    """README's loop, docs/reliability.md's and both examples, in one start of four processes."""
+    """README's loop, those of docs/reliability.md and docs/porting.md, and both examples, in one start of four."""
     done = launch("torch", 4, str(TESTS / "workers" / "docs_worker.py"), str(tmp_path), str(ROOT))
     assert done.returncode == 0, done.stderr[-3000:]
 

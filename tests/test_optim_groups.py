@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,45 @@ def test_a_groups_lr_moves_x_and_is_never_multiplied_into_what_is_tracked(name: 
 def test_settings_of_a_group_are_checked(groups: Callable[[nn.Module], Any], words: str):
     with pytest.raises(ValueError, match=words):
         everywhere(lambda model, network: dsgt.Optimizer(groups(model), dsgt.DSGT(), network, lr=0.1), [[1.0]])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_warm_up_may_begin_with_a_learning_rate_of_zero_where_nothing_is_divided_by_it(name: str):
+    algorithm = CASES[name].algorithm
+
+    def act(network: Peers) -> Tensor:
+        model = net()
+        optimizer = dsgt.Optimizer(model.parameters(), algorithm, network, lr=0.05)
+        scheduler = lr_scheduler.LambdaLR(optimizer, lambda k: k / 2)
+        for k in range(3):
+            optimizer.zero_grad()
+            backward(model, network.node or 0, k)
+            optimizer.step()
+            if k == 0:
+                assert all(map(torch.allclose, model.parameters(), net().parameters()))
+            scheduler.step()
+        return parameters_to_vector(model.parameters()).detach()
+
+    weights = CASES[name].weights(graph(N))
+    if algorithm.divides_by_lr:
+        with pytest.raises(ValueError, match=r"lr is 0\.0; a learning rate is a finite number above 0$"):
+            in_threads(weights, act, timeout=60)
+    else:
+        assert torch.stack(in_threads(weights, act, timeout=60)).isfinite().all()
+
+
+@pytest.mark.parametrize("lr", [-0.1, math.nan])
+@pytest.mark.parametrize("method", [dsgt.DSGT(), dsgt.DSGT(inner=dsgt.Inner(torch.optim.AdamW))], ids=repr)
+def test_a_learning_rate_that_a_scheduler_spoils_is_refused_in_the_step(method: dsgt.DSGT, lr: float):
+    def act(network: Peers) -> None:
+        model = net()
+        optimizer = dsgt.Optimizer(model.parameters(), method, network, lr=0.1)
+        optimizer.param_groups[0]["lr"] = lr
+        backward(model, 0, 0)
+        optimizer.step()
+
+    with pytest.raises(ValueError, match="a learning rate is a finite number above 0 or 0"):
+        in_threads([[1.0]], act)
 
 
 def test_parameters_cannot_be_added_later():

@@ -249,6 +249,8 @@ class Algorithm(ABC, Generic[S]):
     that was loaded, clamped or pruned between two steps."""
     uncoordinated: ClassVar[bool] = False
     """Whether the optimum is still reached where every node has a learning rate of its own."""
+    divides_by_lr: ClassVar[bool] = False
+    """Whether a learning rate of 0, where a warm-up begins, cannot be used."""
     arithmetic: ClassVar[bool] = False
     """Whether ``update`` is a text of + - * / and mixings only. Every coordinate of the model is then treated by
     itself, and ``update`` may be given NumPy's arrays, or be read as formulas, once for every learning rate, that are

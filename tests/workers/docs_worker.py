@@ -49,11 +49,17 @@ def reliability(code: list[Block]) -> None:
         assert names["optimizer"].round == STEPS
 
 
+def porting(code: list[Block]) -> None:
+    for block in code:
+        exec(compile(block.source, block.page, "exec"), {})
+
+
 def main(folder: str, root: Path) -> None:
     os.chdir(folder)
     (loop,) = [block for block in blocks(root / "README.md") if block.torchrun]
     readme(loop)
     reliability([block for block in blocks(root / "docs" / "reliability.md") if block.torchrun])
+    porting([block for block in blocks(root / "docs" / "porting.md") if block.torchrun])
     for name in ("torchrun_digits", "resume_digits"):
         text = (root / "examples" / f"{name}.py").read_text().replace("601", "21")
         exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": name})

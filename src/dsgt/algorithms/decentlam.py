@@ -36,6 +36,7 @@ class DecentLaM(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(symmetric=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
+    divides_by_lr: ClassVar[bool] = True
     arithmetic: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:

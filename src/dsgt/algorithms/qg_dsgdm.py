@@ -37,6 +37,7 @@ class QGDSGDm(Algorithm[State]):
 
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
+    divides_by_lr: ClassVar[bool] = True
     arithmetic: ClassVar[bool] = True
 
     @property

@@ -29,7 +29,7 @@ class Groups:
         for group in groups:
             if not group["weight_decay"] >= 0:
                 raise ValueError(f"weight_decay is {group['weight_decay']}; expected a number >= 0")
-        self._check_rates()
+        self.check()
         self._vector: tuple[tuple[float, ...], Tensor] | None = None
 
     @property
@@ -48,7 +48,7 @@ class Groups:
 
     def lr(self, like: Tensor) -> Any:
         """A number, or where the groups have different ones a vector of them."""
-        rates = self._check_rates()
+        rates = self.rates
         if len(set(rates)) == 1:
             return rates[0]
         if self._vector is None or self._vector[0] != rates:
@@ -65,13 +65,13 @@ class Groups:
                 part.add_(at, alpha=decay)
         return g
 
-    def _check_rates(self) -> tuple[float, ...]:
+    def check(self, *, zero: bool = False) -> None:
+        """zero: a scheduler may have come to 0, as a warm-up does that begins there."""
         rates = self.rates
         for number, lr in enumerate(rates):
-            if not (math.isfinite(lr) and lr > 0):
+            if not (math.isfinite(lr) and (lr > 0 or (zero and lr == 0))):
                 which = f" in parameter group {number}" * (len(rates) > 1)
-                raise ValueError(f"lr is {lr}{which}; a learning rate is a finite number above 0")
-        return rates
+                raise ValueError(f"lr is {lr}{which}; a learning rate is a finite number above 0" + " or 0" * zero)
 
 
 def _named(groups: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, Tensor]]]:

@@ -259,6 +259,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _moves(self, x: Tensor) -> Any:
         """What stands for lr in the method's equation."""
+        self._groups.check(zero=not self.algorithm.divides_by_lr)
         lr = self._groups.lr(x) if self._inner is None else self._inner.at(x)
         return lr if self._clip is None else Clipped(lr, self._clip)
 
