@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from typer.testing import CliRunner
 
 import dsgt
+from dsgt import topologies
+from dsgt.cli import app
 from dsgt.networks import Cycle
 from dsgt.topologies.weights import metropolis
 from support.cases import F64, graph, push, quadratic
@@ -119,3 +123,24 @@ def test_large_sparse_networks_are_checked_without_a_dense_matrix():
     ring[0, n - 1] = 0
     with pytest.raises(ValueError, match=r"row 0 sums to 0\.666667"):
         start(W=ring.tocsr(), x0=torch.zeros(1), grad=lambda x, k: x)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("nodes", "nodes is 1000000000, but at most 50000 are possible: every node needs a sample"),
+        ("seeds", "seeds is 1000000000, but at most 10000 are possible: each is a run of every method"),
+        ("batch", "batch is 1000000000, but at most 10000000 are possible: the samples of a round are drawn at once"),
+    ],
+)
+@pytest.mark.parametrize("command", [["compare"], ["train", "dsgt"]], ids=lambda words: words[0])
+def test_absurd_settings_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], setting: str, words: str
+):
+    monkeypatch.setattr(topologies, "named_network", lambda *_: pytest.fail("work was begun"))
+    (tmp_path / "settings.toml").write_text(f"{setting} = 1_000_000_000\n")
+    arguments = [*command, "--config", str(tmp_path / "settings.toml"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert words in " ".join(done.output.split())
+    assert not (tmp_path / "out").exists()

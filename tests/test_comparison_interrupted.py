@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from dsgt.checkpoint.journal import Journal
 from dsgt.cli import app
 from support.launch import HANGING, TESTS, environment
 
@@ -95,3 +98,25 @@ def test_a_folder_that_cannot_be_made_is_refused_before_work(tmp_path: Path):
     done = CliRunner().invoke(app, [*ARGUMENTS, "--out", str(tmp_path / "file" / "out")])
     assert done.exit_code == 2
     assert "Not a directory" in done.output
+
+
+def test_a_worker_that_is_killed_ends_it_in_plain_words_and_loses_nothing_finished(
+    undisturbed: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    append = Journal.append
+
+    def killing(self: Journal, piece: Mapping[str, Any]) -> None:
+        append(self, piece)
+        for worker in multiprocessing.active_children():
+            worker.kill()
+
+    monkeypatch.setattr(Journal, "append", killing)
+    done = CliRunner().invoke(app, [*ARGUMENTS, "--workers", "2", "--out", str(tmp_path)])
+    monkeypatch.undo()
+    said = " ".join(done.output.split())
+    assert done.exit_code == 2, said
+    assert "error: a worker process was killed from outside, probably because the memory ran out" in said
+    assert "give the command again" in said
+    assert "Traceback" not in said
+    assert 1 <= finished(tmp_path) < 12
+    assert here(tmp_path) == undisturbed

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 Task = TypeVar("Task")
@@ -40,11 +41,16 @@ def run_tasks(
             meanwhile()
             for future in done:
                 yield running.pop(future), future.result()
-    except BaseException:
+    except BaseException as error:
         processes = list(pool._processes.values())
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.kill()
+        if isinstance(error, BrokenProcessPool):
+            raise ChildProcessError(
+                "a worker process was killed from outside, probably because the memory ran out; fewer workers, or a "
+                "smaller problem, need less"
+            ) from error
         raise
     pool.shutdown()
 

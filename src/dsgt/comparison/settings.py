@@ -20,13 +20,18 @@ from dsgt.text import nearest
 from dsgt.topologies.needs import complaints
 
 with explained():
-    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 PAPER_GRID = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 0.2)
 """The learning rates of the paper's section 6, in this package's units."""
 
 SIZE_LIMIT = 1 << 20
 """Bytes that a reader of settings is willing to read."""
+
+NODES_LIMIT = 50_000
+"""CIFAR-10 has as many training samples."""
+SEEDS_LIMIT = 10_000
+BATCH_LIMIT = 10_000_000
 
 DataName = Literal["digits", "cifar10"]
 ModelName = Literal["logistic", "lenet"]
@@ -47,6 +52,17 @@ def _rule(name: str) -> str:
     return name
 
 
+def _at_most(limit: int, reason: str) -> AfterValidator:
+    """Before any memory is asked for."""
+
+    def check(value: int, info: ValidationInfo) -> int:
+        if value > limit:
+            raise ValueError(f"{info.field_name} is {value}, but at most {limit} are possible: {reason}")
+        return value
+
+    return AfterValidator(check)
+
+
 Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -62,17 +78,17 @@ class Settings(BaseModel):
     """By name, or by name and parameters: decentlam:beta=0.5. One that is given twice runs once."""
     data: DataName = "digits"
     model: ModelName = "logistic"
-    nodes: Count = 12
+    nodes: Annotated[Count, _at_most(NODES_LIMIT, "every node needs a sample, and no data set has more")] = 12
     partition: str = "dirichlet:0.3"
     """Who holds what: equal, dirichlet:ALPHA or labels:COUNT."""
     graph: str = "random"
     """The name of a graph, or a network file."""
     weights: Annotated[str, AfterValidator(_rule)] = "fdla"
     epochs: Above0 = 20.0
-    batch: Count = 128
+    batch: Annotated[Count, _at_most(BATCH_LIMIT, "the samples of a round are drawn at once")] = 128
     """M, the samples a round of all nodes together."""
     lrs: tuple[Above0, ...] = Field(PAPER_GRID, min_length=1)
-    seeds: Count = 3
+    seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method at every learning rate")] = 3
     """Repetitions, each with other shards and batches."""
     evaluations: Count = 40
     """How often a run is measured."""

@@ -9,6 +9,7 @@ entry [i, j] is nonzero where i hears j.
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from dsgt.topologies.matrix import MatrixLike, as_matrix
 
 NODES_WITHOUT_EDGES = 100_000
 """More nodes than this are read only where there are edges to join them."""
+
+UNPACKED_LIMIT = 1 << 28
+"""Bytes that the arrays of an npz file may have when they are unpacked: a network of millions of links."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,9 @@ def _read_json(path: Path) -> Stored:
 
 
 def _read_npz(path: Path) -> Stored:
+    with zipfile.ZipFile(path) as packed:  # a few kilobytes of zeros may unpack to fill the memory
+        if (size := sum(entry.file_size for entry in packed.infolist())) > UNPACKED_LIMIT:
+            raise ValueError(f"it unpacks to {size} bytes; at most {UNPACKED_LIMIT} are read")
     with np.load(path) as fields:
         edges = fields["edges"].tolist()
         nodes = _bounded(int(fields["nodes"]), len(edges))
