@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ from dsgt.buffers import Buffers
 from dsgt.core import Algorithm, Mix, Network, Pending, tensors
 from dsgt.engine.in_place import InPlace
 from dsgt.engine.learning_rate import PreparedRate
-from dsgt.networks import Clocked, Cycle, Dense
+from dsgt.networks import Clocked, Cycle, Dense, Peers, in_threads
+from dsgt.networks.flights import land_carriers
 from dsgt.topologies import metropolis
 from support.cases import CASES, F64, graph, quadratic
 from support.interrupted import equal, go, interrupted
@@ -367,3 +369,106 @@ def test_a_rate_multiplies_as_the_number_does_to_the_last_bit(dtype: torch.dtype
     assert rate * 3 == 0.1 * 3
     assert torch.equal(rate * v, 0.1 * v)
     assert torch.equal(rate * v.double(), 0.1 * v.double())  # also where it was made for another precision
+
+
+def walked(algorithm: Algorithm[Any], network: Network, *, in_place: bool) -> dict[str, Tensor]:
+    """Four rounds of one node, or of all; with a learning rate that changes once."""
+    rows = torch.linspace(-1, 1, N * 7, dtype=F64).view(N, 7)
+    x = (rows if network.node is None else rows[network.node]).clone()
+    rounds = InPlace(algorithm, network.buffers, keep_x=True) if in_place else algorithm
+    state: Any = algorithm.init(x.clone(), network.at(0))._replace(x=x)
+    for k in range(4):
+        g = torch.cos(state.x + k)
+        state = rounds.update(state, g, network.at(k), 0.1 if k < 2 else 0.05)
+        land_carriers(state, x)
+        x.copy_(state.x)  # as the optimizer does: the parameters live in one place
+        state = state._replace(x=x)
+    return {name: v.clone() for name, v in tensors(state).items()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(lines=lines, ends=st.tuples(numbers, numbers, numbers, numbers, numbers))
+def test_any_formula_between_real_nodes_is_computed_as_it_is_written(lines: Any, ends: Any) -> None:
+    """Messages travel in the background, sums are added up ahead there, and the new x is written over the old one.
+    A message departs late, so that memory which is overwritten too early is sent wrongly."""
+    algorithm, W = RandomText(lines, ends), metropolis(graph(N))
+    expected = walked(algorithm, Dense(W), in_place=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(buffers, "LARGE_BYTES", 1)
+        patch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
+        patch.setattr("dsgt.networks.flights.HEAD_START", 0.005)
+        found = in_threads(W, lambda network: walked(algorithm, network, in_place=True), timeout=60)
+    for field, value in expected.items():
+        rows = torch.stack([mine[field] for mine in found])
+        assert torch.allclose(rows, value, rtol=1e-11, atol=1e-11), field
+
+
+class Passing(NamedTuple):
+    x: Any
+    seen: Any
+    message: Any
+    newer: Any
+
+
+class PassesOn(Algorithm[Passing]):
+    """Keeps what has arrived, and looks at the same message again a round later; x is added to what has arrived."""
+
+    sends, exact, arithmetic = 1, False, True
+
+    def init(self, x: Tensor, mix: Mix) -> Passing:
+        return Passing(x, 0 * x, mix.start(0 * x), mix.start(0 * x))
+
+    def update(self, s: Passing, g: Any, mix: Mix, lr: float) -> Passing:
+        arrived = s.message.wait()
+        x = s.x + arrived - lr * g
+        return Passing(x, arrived, s.newer, mix.start(g - 0.5 * s.seen))
+
+
+def test_x_is_not_added_up_ahead_since_others_may_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(network: Peers) -> Tensor:
+        p = torch.nn.Parameter(torch.zeros(7, dtype=F64))
+        optimizer = dsgt.Optimizer([p], PassesOn(), network, lr=0.1)
+        for k in range(6):
+            optimizer.zero_grad()
+            torch.sin(p + k + network.node).sum().backward()
+            optimizer.step()
+            p.data.clamp_(-0.3, 0.3)
+        return p.detach().clone()
+
+    W = metropolis(graph(3))
+    expected = torch.stack(in_threads(W, train, timeout=60))
+    monkeypatch.setattr(buffers, "LARGE_BYTES", 1)
+    monkeypatch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
+    assert torch.allclose(torch.stack(in_threads(W, train, timeout=60)), expected, rtol=1e-12)
+
+
+def test_what_was_added_up_for_one_state_is_not_used_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training that goes back to an earlier state."""
+    monkeypatch.setattr(buffers, "LARGE_BYTES", 1)
+    monkeypatch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
+
+    def train(network: Peers) -> tuple[Tensor, Tensor]:
+        p = torch.nn.Parameter(torch.zeros(7, dtype=F64))
+        optimizer = dsgt.Optimizer([p], dsgt.DSGT(), network, lr=0.1)
+
+        def steps(*ks: int) -> Tensor:
+            for k in ks:
+                optimizer.zero_grad()
+                torch.sin(p + k + network.node).sum().backward()
+                optimizer.step()
+            return p.detach().clone()
+
+        steps(0, 1, 2)
+        saved = copy.deepcopy(optimizer.state_dict())
+        once = steps(3, 4)
+        steps(5)
+        optimizer.load_state_dict(saved)
+        return once, steps(3, 4)
+
+    for once, again in in_threads(metropolis(graph(3)), train, timeout=60):
+        assert torch.equal(once, again)
+
+
+def test_a_message_that_is_waited_for_twice_is_multiplied_once() -> None:
+    sent = Dense(metropolis(graph(N))).send(torch.randn(N, 3))
+    assert sent.wait() is sent.wait()

@@ -21,6 +21,7 @@ import dsgt
 from dsgt.buffers import Buffers
 from dsgt.checkpoint.signals import LOOK_EVERY
 from dsgt.core import Algorithm, Mix
+from dsgt.engine.in_place import _BackgroundSum
 from dsgt.networks import Dense, Peers, TorchPeers
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, F64, HeavyBall
@@ -471,7 +472,7 @@ def test_gradients_may_be_cleared_in_any_way(alone, name: str, clear: Callable[[
     assert torch.allclose(parameters_to_vector(net.parameters()), state[0], rtol=1e-12)  # four steps' round-off
 
 
-@pytest.mark.parametrize("name", ["dsgt", "gnsd"])
+@pytest.mark.parametrize("name", ["dsgt", "gnsd", "extra"])
 @pytest.mark.parametrize("looked_at", [False, True])
 def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
     alone, monkeypatch: pytest.MonkeyPatch, name: str, looked_at: bool
@@ -479,7 +480,15 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
     """W y - s, in the background as soon as W y has arrived: the same bits, saved and loaded in between or not."""
     monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
     monkeypatch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
+    begun: list[bool] = []
     used: list[bool] = []
+    concerns = _BackgroundSum.concerns
+
+    def noted(sum: _BackgroundSum, state: Any) -> bool:
+        used.append(concerns(sum, state))
+        return used[-1]
+
+    monkeypatch.setattr(_BackgroundSum, "concerns", noted)
 
     def train(*, ahead: bool) -> torch.Tensor:
         net = model()
@@ -489,7 +498,7 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
                 patched.setattr("dsgt.engine.in_place._can_begin", lambda ahead, state: False)
             for k, batch in enumerate(batches(12)):
                 step(net, opt, batch)
-                used.append(bool(opt._update._in_place._begun))
+                begun.append(bool(opt._update._in_place._begun))
                 if looked_at and k % 3 == 0:
                     opt.load_state_dict(copy.deepcopy(opt.state_dict()))
                 if k == 7:
@@ -497,9 +506,10 @@ def test_what_is_added_up_ahead_is_what_would_be_added_up_later(
         return parameters_to_vector(net.parameters())
 
     expected = train(ahead=False)
-    assert not any(used)
+    assert not any(begun)
     assert torch.equal(train(ahead=True), expected)
-    assert sum(used) == 12
+    assert sum(begun) == 12
+    assert used == [looked_at is False or k % 3 != 0 for k in range(11)]  # a loaded state is another one
 
 
 def test_real_nodes_mix_into_a_given_place():

@@ -65,8 +65,6 @@ class _Compiler:
         if isinstance(field, Mixed) and not field.at_once:
             return lambda r: r.sent[field]
         number = self._value(field)
-        if isinstance(field, Arrived):
-            return lambda r: r.at[number].detach()  # the message keeps the other tensor
         return lambda r: r.at[number]
 
     def happen(self, event: Mixed | Arrived | Waited) -> None:
@@ -107,7 +105,6 @@ class _Compiler:
             self._over.add(mixed)
         else:
             self.steps.append(over_the_old if self._setting.keep_x and self._replaces_x(mixed) else between_nodes)
-            self._over.discard(mixed.v)  # a flight may still hold what it was given
         self._used(mixed.v)
 
     def _send(self, mixed: Mixed) -> None:

@@ -69,8 +69,7 @@ class InPlace(Generic[S]):
         except NotLinearError:
             return None
         fields: dict[Formula, int] = {given[number]: i for i, (kind, number) in enumerate(state) if kind is Tensor}
-        for known_later in (given[0], given[gradient]):  # x, which others may change, and the gradient
-            fields.pop(known_later, None)
+        fields.pop(given[0], None)  # the optimizer keeps x elsewhere, and a sum with it could not be used
         return compiled(trace, given, Setting(simulated, overwrite, fields, self._keep_x))
 
 

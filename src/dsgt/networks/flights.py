@@ -132,6 +132,10 @@ class Exchange(Flight):
         self._receiving: Requests = {}
         self._sending: Requests = {}
 
+    def sends(self, memory: Tensor) -> bool:
+        """Whether this memory is on its way."""
+        return self._v is not None and self._v.data_ptr() == memory.data_ptr()
+
     def depart(self) -> None:
         assert self._v is not None
         self._receiving, self._sending = self._neighbours.exchange(self._v, self._buffers, self._mixing)
@@ -159,3 +163,10 @@ class Exchange(Flight):
         if self._out is None:
             return result.add_(v, alpha=neighbours.own)
         return torch.add(result, v, alpha=neighbours.own, out=self._out)
+
+
+def land_carriers(state: tuple[object, ...], memory: Tensor) -> None:
+    """Wait for those messages of a state that still send this memory: somebody is about to write into it."""
+    for message in state:
+        if isinstance(message, Exchange) and message.sends(memory):
+            message.wait()

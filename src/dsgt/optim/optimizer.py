@@ -15,6 +15,7 @@ from dsgt.core import Algorithm, Network, restart_tracking, tensors, with_tensor
 from dsgt.divergence import check_gradient
 from dsgt.flat import flattened, views
 from dsgt.networks.agreement import any_node
+from dsgt.networks.flights import land_carriers
 from dsgt.optim.agreement import agree, common_start, versions
 from dsgt.optim.batch_norm import recalibrate_batch_norm
 from dsgt.optim.epoch import epoch
@@ -284,6 +285,7 @@ class Optimizer(torch.optim.Optimizer):
     def _write(self, x: Tensor) -> None:
         """The parameters are x; in half precision they are x rounded."""
         vector = self._parameters.vector
+        land_carriers(self._state, vector)
         if x.data_ptr() != vector.data_ptr():
             vector.copy_(x)
         if vector.dtype == x.dtype:
