@@ -11,6 +11,7 @@ SLOW = [
     "test_peers",
     "test_faults",
     "test_resume",
+    "test_examples",
     "test_comparison_interrupted",
     "test_report_browser",
     "test_train",

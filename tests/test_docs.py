@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import re
@@ -80,6 +81,21 @@ def test_the_example_for_mpi_differs_from_the_other_by_its_network():
     torchrun, mpi = ((ROOT / "examples" / f"{name}_digits.py").read_text() for name in ("torchrun", "mpi"))
     code = [re.sub(r'^""".*?"""', "", text, flags=re.DOTALL) for text in (torchrun, mpi)]
     assert code[0].replace("TorchPeers", "MPIPeers") == code[1]
+
+
+def difference(name: str) -> str:
+    """Of a plain example and its other self: the lines that go and those that come, without their docstrings."""
+    plain, other = ((ROOT / "examples" / f"{kind}_{name}.py").read_text() for kind in ("plain", "torchrun"))
+    code = [text.split('"""\n', 1)[1].splitlines() for text in (plain, other)]
+    lines = list(difflib.unified_diff(*code, lineterm="", n=0))[2:]
+    return "".join("\n" if line.startswith("@@") else f"{line}\n" for line in lines).strip()
+
+
+@pytest.mark.parametrize("name", ["resnet", "gpt", "accelerate", "lightning", "trainer"])
+def test_the_documentation_shows_by_what_a_pair_of_examples_differs(name: str):
+    page = ROOT / "docs" / "porting.md"
+    shown = [block.text.strip() for block in blocks(page) if block.language == "diff"]
+    assert difference(name) in shown, f"docs/porting.md should show:\n{difference(name)}"
 
 
 def parse(arguments: list[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOW = (ROOT / ".github" / "workflows" / "test.yml").read_text()
-OF_DEVELOPERS = ("docs", "test")
+OF_DEVELOPERS = ("docs", "integrations", "test")
 """Extras whose tools come in the versions of constraints.txt."""
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the same list for editors and type checkers; a test compare
     from dsgt.core import settle as settle
     from dsgt.divergence import DivergedError as DivergedError
     from dsgt.networks import NeighbourError as NeighbourError
+    from dsgt.networks import alone as alone
     from dsgt.optim import Optimizer as Optimizer
     from dsgt.run import Result as Result
     from dsgt.run import iterate as iterate
@@ -52,7 +53,7 @@ _NAMES = {
     "dsgt.comparison": ("Comparison", "Settings", "compare"),
     "dsgt.core": ("Algorithm", "Inner", "Mix", "Needs", "Network", "Pending", "restart_tracking", "settle"),
     "dsgt.divergence": ("DivergedError",),
-    "dsgt.networks": ("NeighbourError",),
+    "dsgt.networks": ("NeighbourError", "alone"),
     "dsgt.optim": ("Optimizer",),
     "dsgt.run": ("Result", "iterate"),
     "dsgt.theory.diverged": ("run",),  # the loop's, and it explains why a run has diverged

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsgt.networks.clocked import Clocked, stragglers
 from dsgt.networks.cycle import Cycle
 from dsgt.networks.dense import Dense
+from dsgt.networks.hidden import alone
 from dsgt.networks.memory import in_threads
 from dsgt.networks.mpi import MPIPeers
 from dsgt.networks.neighbours import NeighbourError
@@ -20,6 +21,7 @@ __all__ = [
     "NeighbourError",
     "Peers",
     "TorchPeers",
+    "alone",
     "in_threads",
     "stragglers",
     "without",
