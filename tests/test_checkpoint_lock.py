@@ -106,7 +106,7 @@ def test_all_nodes_of_a_job_are_refused_alike(tmp_path: Path):
         return str(error.value)
 
     with another_job(tmp_path) as other:
-        first, *others = in_threads(W, node)
+        first, *others = in_threads(W, node, timeout=30)
     assert f"process {other.pid}" in first
     assert others == [first] * 3
 

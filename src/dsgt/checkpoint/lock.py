@@ -97,18 +97,18 @@ def _take(path: Path) -> None:
         return
     deadline = time.monotonic() + PATIENCE
     while (descriptor := _opened(path)) is not None:
-        if (taken := _locked(descriptor)) and _is_at(path, descriptor):  # else its holder has just released it
+        if _locked(descriptor) and _is_at(path, descriptor):  # else its holder has just released it
             _sign(path, descriptor)
             _held[path] = _Held(descriptor)
             return
         holder = _holder(descriptor)
         os.close(descriptor)
-        if not taken and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             raise InUseError(
                 f"{path.parent} is in use by {holder}: two jobs in one folder would spoil each other's checkpoints; "
                 "give this one another folder, or wait until that one has ended"
             )
-        time.sleep(0.0 if taken else 0.05)
+        time.sleep(0.05)
 
 
 def _let_go(path: Path) -> None:
