@@ -25,6 +25,9 @@ from dsgt.problems.erm import EmpiricalRisk, pieces
 MOST_PADDED = 1 << 16
 """Padding up to this many numbers costs less than starting a second batched product."""
 
+MOST_KEPT = 1 << 21
+"""Numbers in a data set whose features are kept with their intercept for measuring."""
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -64,6 +67,7 @@ class LinearModel(EmpiricalRisk):
         """What is multiplied with a model: the features and, with an intercept, a 1."""
         self.dim = scores * self.rows.shape[1]
         self._nothing = self.rows.new_empty(1)
+        self._kept: dict[int, tuple[Samples, Tensor]] = {}
 
     def start(self, seed: int) -> Tensor:
         return self.data.features.new_zeros(self.dim)
@@ -167,18 +171,30 @@ class LinearModel(EmpiricalRisk):
         return groups
 
     def _losses(self, x: Tensor, data: Samples) -> Tensor:
-        X = x.view(len(x), self.scores, -1)
         total = x.new_zeros(len(x))
-        for some in pieces(len(data), len(x) * self.scores + X.shape[-1]):
-            A = self._with_intercept(data.features[some])
-            total += self._loss_of_scores(A @ X.mT, data.targets[some]).sum(dim=-1)
+        for some in pieces(len(data), x.numel() // self.rows.shape[1] + self.rows.shape[1]):
+            z = self._scores_of(x, data, some)
+            total += self._loss_of_scores(z, data.targets[some]).sum(dim=-1)
         return total
 
+    def _scores_of(self, x: Tensor, data: Samples, some: slice) -> Tensor:
+        """Every model's scores of some samples, (r, N, C): one product for all models, which a batched one is not."""
+        if len(data) * self.rows.shape[1] <= MOST_KEPT:
+            A = self._inputs(data)[some]
+        else:
+            A = self._with_intercept(data.features[some])
+        return (A @ x.view(-1, A.shape[1]).mT).view(len(A), len(x), self.scores).transpose(0, 1)
+
+    def _inputs(self, data: Samples) -> Tensor:
+        """The features of a small data set with their intercept, which is measured again and again."""
+        if id(data) not in self._kept:
+            self._kept[id(data)] = data, self._with_intercept(data.features)
+        return self._kept[id(data)][1]
+
     def _hits(self, x: Tensor, data: Samples) -> Tensor:
-        X = x.view(len(x), self.scores, -1)
         total = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        for some in pieces(len(data), len(x) * self.scores + X.shape[-1]):
-            z = self._with_intercept(data.features[some]) @ X.mT
+        for some in pieces(len(data), x.numel() // self.rows.shape[1] + self.rows.shape[1]):
+            z = self._scores_of(x, data, some)
             right = (z[..., 0] > 0).long() if self.scores == 1 else z.argmax(dim=-1)
             total += (right == data.targets[some]).sum(dim=-1)
         return total
