@@ -234,7 +234,7 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
         (["dsgt", "--target", "0"], "target is 0.0"),
         (["dsgt", "--evaluations", "0"], "evaluations is 0"),
         (["dsgt", "--seeds", "0"], "seeds is 0"),
-        (["dsgt", "--nodes", "100000", "--graph", "ring", "--weights", "metropolis"], "cannot be shared among"),
+        (["dsgt", "--nodes", "20000", "--graph", "ring", "--weights", "metropolis"], "cannot be shared among"),
         (["dsgt", "--lr", "-1"], "error: lrs.0 is -1.0: input should be greater than 0"),
         (["dsgt", "--epochs", "-1"], "epochs is -1.0: input should be greater than 0"),
         (["dsgt", "--batch", "3"], "global batch is 3"),
