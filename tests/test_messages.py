@@ -14,7 +14,7 @@ import torch
 
 from dsgt.networks import Peers, in_threads
 from dsgt.networks.messages import Kind
-from dsgt.networks.transport import Purpose
+from dsgt.networks.transport import Farewell, Purpose
 from dsgt.topologies import averaging, metropolis
 from support.launch import HANGING
 
@@ -74,6 +74,15 @@ def test_a_greeting_is_never_taken_for_a_mixing():
 def test_no_two_messages_share_a_number():
     numbers = [purpose.number(count) for purpose in Purpose for count in range(100)]
     assert len(set(numbers)) == len(numbers)
+
+
+def test_a_farewell_knows_what_was_sent_before_it():
+    last = {Purpose.MIXING: 3, Purpose.ANNOUNCEMENT: 3, Purpose.GREETING: 1}
+    farewell = Farewell("has ended", [0], Purpose.MIXING.number(3), Purpose.GREETING.number(1))
+    for purpose, count in last.items():
+        assert farewell.has_sent(purpose.number(count))
+        assert not farewell.has_sent(purpose.number(count + 1))
+    assert not farewell.has_sent(Purpose.ROLL_CALL.number(0))
 
 
 def test_which_message_is_announced_does_not_depend_on_which_departs_first():

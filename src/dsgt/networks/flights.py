@@ -128,7 +128,7 @@ class Exchange(Flight):
         self._v: Tensor | None = v.contiguous()
         self._flow, self._out = flow, out
         self._buffers = {j: neighbours.buffers.scratch(self._v) for j in neighbours.hears}
-        self._mixing = neighbours.next_mixing(v)
+        self._number = neighbours.next_mixing(v)
         self._receiving: Requests = {}
         self._sending: Requests = {}
 
@@ -138,7 +138,7 @@ class Exchange(Flight):
 
     def depart(self) -> None:
         assert self._v is not None
-        self._receiving, self._sending = self._neighbours.exchange(self._v, self._buffers, self._mixing)
+        self._receiving, self._sending = self._neighbours.exchange(self._v, self._buffers, self._number)
 
     def _land(self) -> Tensor:
         neighbours, v = self._neighbours, self._v

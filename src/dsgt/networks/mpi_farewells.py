@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import Any
 
-from dsgt.networks.transport import Farewell, Purpose
+from dsgt.networks.transport import Farewell
 
 _OFFICES: list[int] = []
 """The key under which a communicator keeps its office."""
@@ -22,11 +23,6 @@ class _Office:
         """Requests and their memory."""
 
 
-class _Heard(NamedTuple):
-    words: str
-    sent: dict[Purpose, int]
-
-
 class Farewells:
     """Of one network. Every rank makes its networks in the same order, so that their number is the tag."""
 
@@ -40,10 +36,10 @@ class Farewells:
         office.networks += 1
         self._mpi, self._office = mpi, office
         self._tag = office.networks % (comm.Get_attr(mpi.TAG_UB) + 1)
-        self._heard: dict[int, _Heard] = {}
+        self._heard: dict[int, Farewell] = {}
 
     def tell(self, farewell: Farewell) -> None:
-        letter = json.dumps([farewell.words, farewell.sent]).encode()
+        letter = json.dumps(asdict(farewell)).encode()
         office = self._office
         office.sent = [sent for sent in office.sent if not sent[0].Test()]
         office.sent += [
@@ -52,15 +48,14 @@ class Farewells:
 
     def will_not_send(self, node: int, number: int) -> bool:
         """A farewell says how much was sent, because it may overtake a message."""
-        count, purpose = divmod(number, len(Purpose))
         heard = self._hear(node)
-        return heard is not None and count > heard.sent[Purpose(purpose)]
+        return heard is not None and not heard.has_sent(number)
 
     def words(self) -> dict[int, str]:
         nodes = range(self._office.comm.Get_size())
         return {i: heard.words for i in nodes if (heard := self._hear(i)) is not None}
 
-    def _hear(self, node: int) -> _Heard | None:
+    def _hear(self, node: int) -> Farewell | None:
         if node not in self._heard:
             status = self._mpi.Status()
             message = self._office.comm.Improbe(source=node, tag=self._tag, status=status)
@@ -68,6 +63,5 @@ class Farewells:
                 return self._heard.get(node)
             letter = bytearray(status.Get_count(self._mpi.BYTE))
             message.Recv([letter, self._mpi.BYTE])
-            words, sent = json.loads(letter)
-            self._heard[node] = _Heard(words, {Purpose(int(p)): count for p, count in sent.items()})
+            self._heard[node] = Farewell(**json.loads(letter))
         return self._heard[node]

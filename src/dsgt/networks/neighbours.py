@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from dsgt.buffers import Buffers
 from dsgt.core import Matrix
 from dsgt.networks.messages import InOrder, Kind, SameKind
-from dsgt.networks.transport import Farewell, Purpose, Request, Requests, Transport, WrongMessageError
+from dsgt.networks.transport import PURPOSES, Farewell, Purpose, Request, Requests, Transport, WrongMessageError
 from dsgt.topologies.matrix import to_dense
 
 ROLL_CALL_SHARE = 0.1
@@ -37,14 +36,6 @@ class NeighbourError(RuntimeError):
         self.node, self.neighbour = node, neighbour
 
 
-class Mixing(NamedTuple):
-    """What is said of a mixing when it is begun, in the order of the program: it may depart later."""
-
-    nth: int
-    announced: bool
-    """Whether it is the first of its kind."""
-
-
 class Neighbours:
     """The row and the column of W that concern this node, and the transport that reaches those in them."""
 
@@ -61,36 +52,41 @@ class Neighbours:
         """Where messages are received."""
         self.broken = False
         """Whether a neighbour was lost: no message can be expected any more."""
-        self._sent = {Purpose.MIXING: 0, Purpose.GREETING: 0}
+        self._mixing, self._greeting = Purpose.MIXING.number(0), Purpose.GREETING.number(0)
+        """The numbers of the last ones."""
+        self._announcing: set[int] = set()
+        """The numbers of mixings that have not departed yet and are the first of their kind."""
         self._announced: set[tuple[int, torch.dtype]] = set()
         self._averaged: tuple[int, torch.dtype] | None = None
         """What the last all-reduce that mixed was made of."""
 
-    def next_mixing(self, v: Tensor) -> Mixing:
-        kind, before = (v.numel(), v.dtype), len(self._announced)
-        if self.transport.announces:
+    def next_mixing(self, v: Tensor) -> int:
+        """Its number. Whether it will be announced is said now, in the order of the program: it may depart later."""
+        self._mixing = number = self._mixing + PURPOSES
+        kind = (v.numel(), v.dtype)
+        if kind not in self._announced and self.transport.announces:
             self._announced.add(kind)
-        self._sent[Purpose.MIXING] += 1
-        return Mixing(self._sent[Purpose.MIXING], announced=len(self._announced) > before)
+            self._announcing.add(number)
+        return number
 
-    def exchange(self, v: Tensor, into: dict[int, Tensor], mixing: Mixing) -> tuple[Requests, Requests]:
+    def exchange(self, v: Tensor, into: dict[int, Tensor], number: int) -> tuple[Requests, Requests]:
         """Begin a mixing. The first message of a kind is announced, so that nodes that do not run the same thing find
         it out at once."""
-        number = Purpose.MIXING.number(mixing.nth)
-        if not mixing.announced:
-            return self._move(v, into, number)
-        hearing, telling = self._announce(v, mixing.nth)
+        if number not in self._announcing:
+            return self.transport.exchange(v, to=self.tells, into=into, number=number)
+        self._announcing.remove(number)
+        hearing, telling = self._announce(v, number)
         receiving, sending = self._move(v, into, number)
         return (
             {j: InOrder((hearing[j], request)) for j, request in receiving.items()},
             {i: InOrder((telling[i], request)) for i, request in sending.items()},
         )
 
-    def _announce(self, v: Tensor, count: int) -> tuple[Requests, Requests]:
+    def _announce(self, v: Tensor, mixing: int) -> tuple[Requests, Requests]:
         kind = Kind.of(v)
         mine = kind.tensor(self.transport.device)
         theirs = {j: torch.empty_like(mine) for j in self.hears}
-        hearing, telling = self._move(mine, theirs, Purpose.ANNOUNCEMENT.number(count))
+        hearing, telling = self._move(mine, theirs, mixing - Purpose.MIXING + Purpose.ANNOUNCEMENT)
         return {j: InOrder((hearing[j], SameKind(theirs[j], kind))) for j in theirs}, telling
 
     def _move(self, v: Tensor, into: Mapping[int, Tensor], number: int) -> tuple[Requests, Requests]:
@@ -105,9 +101,9 @@ class Neighbours:
         """Begin an all-reduce that mixes, where everybody is everybody's neighbour. gloo ends the process where lengths
         differ in an all-reduce. They were equal in the one before; so if they differ now, somebody has changed his, and
         does not begin before the others have announced the same."""
-        kind, count = (v.numel(), v.dtype), self.next_mixing(v).nth
+        kind, number = (v.numel(), v.dtype), self.next_mixing(v)
         if kind != self._averaged and self.transport.announces:
-            self._finish_all(*self._announce(v, count), timeout=self.timeout)
+            self._finish_all(*self._announce(v, number), timeout=self.timeout)
         self._averaged = kind
         return self.begin_sum(v)
 
@@ -142,8 +138,8 @@ class Neighbours:
 
     def greet(self) -> None:
         """Exchange an empty message with the neighbours."""
-        self._sent[Purpose.GREETING] += 1
-        self._greet(self.timeout, Purpose.GREETING.number(self._sent[Purpose.GREETING]))
+        self._greeting += PURPOSES
+        self._greet(self.timeout, self._greeting)
 
     def _greet(self, timeout: float, number: int) -> None:
         hello = torch.zeros(1, device=self.transport.device)
@@ -173,8 +169,7 @@ class Neighbours:
 
     def close(self, words: str) -> None:
         """Tell those who may still wait for this node."""
-        sent = self._sent | {Purpose.ANNOUNCEMENT: self._sent[Purpose.MIXING], Purpose.ROLL_CALL: -1}
-        self.transport.close(Farewell(words, sent, self.tells))
+        self.transport.close(Farewell(words, self.tells, mixing=self._mixing, greeting=self._greeting))
 
     def abort(self, code: int = 1) -> None:
         if not self.broken:

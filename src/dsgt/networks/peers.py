@@ -111,14 +111,16 @@ class Peers(Network, Mix):
 
     def gather(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
-        self._refuse_if_closed()
+        if self._closed:
+            self._refuse()
         self._neighbours.greet()
         self._neighbours.agree(v)
         return self._gather(v)
 
     def mean(self, v: Tensor) -> Tensor:
         """Every node must ask at once."""
-        self._refuse_if_closed()
+        if self._closed:
+            self._refuse()
         self._neighbours.greet()  # one that hangs already is named here, before it is missed in a sum
         self._neighbours.agree(v)
         return self._sum(v.to(self._transport.device, copy=True)).div_(self.nodes).to(v.device)
@@ -143,11 +145,10 @@ class Peers(Network, Mix):
         when = f"{rounds} ({mixings})" if self._rounds else mixings
         return f"{self._fate} after {when}"
 
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError(
-                f"node {self.node} uses a network that is closed; use it inside its with block, or make a new one"
-            )
+    def _refuse(self) -> None:
+        raise RuntimeError(
+            f"node {self.node} uses a network that is closed; use it inside its with block, or make a new one"
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -160,7 +161,8 @@ class Peers(Network, Mix):
         super().__exit__(kind, error, trace)
 
     def _count(self, vectors: float, v: Tensor) -> None:
-        self._refuse_if_closed()
+        if self._closed:
+            self._refuse()
         self.traffic.mixings += 1
         self.traffic.bytes += round(vectors * v.numel() * v.element_size())
 

@@ -106,10 +106,9 @@ class TorchTransport(Transport):
         """Messages in flight between two nodes have different tags if they differ in their number, in their network or,
         but for one pair in 2^19, in length or dtype. So one of another length is never received: gloo would end the
         process if it is longer, and leave the rest of the buffer as it is if it is shorter."""
-        kind = (v.numel(), v.dtype)
-        if (place := self._places.get(kind)) is None:
+        if (place := self._places.get((v.numel(), v.dtype))) is None:
             place = (zlib.crc32(f"{v.numel()} {v.dtype}".encode()) + self._channel) % (1 << _PLACE)
-            self._places[kind] = place
+            self._places[v.numel(), v.dtype] = place
         return place << _NUMBER | number % (1 << _NUMBER)
 
     def all_reduce(self, v: Tensor) -> Request:

@@ -23,7 +23,11 @@ class Purpose(IntEnum):
 
     def number(self, count: int) -> int:
         """Of the message with this count among those of its purpose."""
-        return count * len(Purpose) + self
+        return count * PURPOSES + self
+
+
+PURPOSES = len(Purpose)
+"""Messages of one purpose are numbered in steps of it."""
 
 
 class WrongMessageError(RuntimeError):
@@ -57,9 +61,18 @@ class Farewell:
 
     words: str
     """Begins with a verb: "has ended after 31 rounds"."""
-    sent: Mapping[Purpose, int]
-    """The count of the last message."""
     to: Sequence[int]
+    mixing: int
+    """The number of the last one that was sent."""
+    greeting: int
+
+    def has_sent(self, number: int) -> bool:
+        """Whether that message has been sent. A node that has closed the network does not answer a roll call."""
+        purpose = Purpose(number % PURPOSES)
+        if purpose is Purpose.ROLL_CALL:
+            return False
+        last = self.greeting if purpose is Purpose.GREETING else self.mixing
+        return number // PURPOSES <= last // PURPOSES
 
 
 class Transport(ABC):
