@@ -36,3 +36,12 @@ def test_an_error_in_the_block_does_not_keep_the_launcher_hidden():
     with pytest.raises(RuntimeError, match="mine"), dsgt.alone():
         raise RuntimeError("mine")
     assert os.environ["RANK"] == "1"
+
+
+@pytest.mark.usefixtures("told")
+def test_what_is_set_in_the_block_is_not_taken_for_the_launchers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("MASTER_PORT")
+    before = dict(os.environ)
+    with dsgt.alone():
+        os.environ |= {"RANK": "0", "MASTER_PORT": "29500"}  # as some of these objects do
+    assert dict(os.environ) == before

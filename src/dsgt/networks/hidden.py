@@ -19,8 +19,13 @@ def alone() -> Iterator[None]:
     they are tracked, nor cut the node's data into pieces. A process group that exists stays. The environment belongs
     to the whole process: other threads must not ask for it meanwhile.
     """
-    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(HIDDEN)}
+    kept = _taken()
     try:
         yield
     finally:
+        _taken()  # what those objects have set themselves must not be taken for the launcher's
         os.environ.update(kept)
+
+
+def _taken() -> dict[str, str]:
+    return {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(HIDDEN)}

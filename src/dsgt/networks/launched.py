@@ -18,12 +18,12 @@ Kind = Literal["simulator", "torch", "mpi"]
 KINDS: tuple[Kind, ...] = ("simulator", "torch", "mpi")
 
 _MPI = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
-"""What Open MPI, MPICH and Intel MPI tell a process before it asks."""
+"""The variables in which Open MPI, and MPICH and Intel MPI, give a process its rank and the number of processes."""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """Where this process stands among those of its job."""
+    """Which launcher started this process, its rank, and how many processes were started."""
 
     kind: Kind
     rank: int = 0
@@ -31,7 +31,8 @@ class Launched:
     """How many processes there are, each a node; None where all nodes are simulated in this one."""
 
     def connect(self, W: MatrixLike, *, timeout: float = TIMEOUT) -> Network:
-        """The network that these weights make of the job. On real nodes tensors live in main memory."""
+        """The network with weights W: of the job's processes, or simulated in this one. Messages between processes are
+        sent from main memory, so under torchrun the backend is gloo."""
         if self.kind == "torch":
             return TorchPeers(W, timeout=timeout, backend="gloo")
         if self.kind == "mpi":
@@ -40,7 +41,10 @@ class Launched:
 
 
 def launched(kind: str | None = None, environ: Mapping[str, str] = os.environ) -> Launched:
-    """As the environment tells; ``kind`` says whom to believe, and is refused where there is no sign of it."""
+    """Read from the environment variables that torchrun and mpiexec set; "simulator" where there are none.
+
+    ``kind`` chooses where both are set. A ValueError where its variables are not set.
+    """
     found = _found(environ)
     if kind is None:
         return next(iter(found.values()), Launched("simulator"))
