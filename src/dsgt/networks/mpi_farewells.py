@@ -35,7 +35,7 @@ class Farewells:
             comm.Set_attr(_OFFICES[0], office)
         office.networks += 1
         self._mpi, self._office = mpi, office
-        self._tag = office.networks % (comm.Get_attr(mpi.TAG_UB) + 1)
+        self._tag = office.networks % (mpi.COMM_WORLD.Get_attr(mpi.TAG_UB) + 1)
         self._heard: dict[int, Farewell] = {}
 
     def tell(self, farewell: Farewell) -> None:
