@@ -239,7 +239,8 @@ def tell(act) -> None:
     try:
         act()
     except dsgt.NeighbourError as error:
-        print(f"node {error.node} says: {error}", flush=True)
+        sys.stdout.write(f"node {error.node} says: {error}\n")  # print would write the end of the line by itself
+        sys.stdout.flush()
 
 
 def differs() -> None:
