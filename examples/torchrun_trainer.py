@@ -48,4 +48,4 @@ def main(folder: str, network: dsgt.Network) -> None:
 
 if __name__ == "__main__":
     with dsgt.networks.TorchPeers([[0.5, 0.5], [0.5, 0.5]]) as pair:
-        main(sys.argv[1] if len(sys.argv) > 1 else "runs/torchrun_trainer", pair)
+        main((sys.argv[1] if len(sys.argv) > 1 else "runs/torchrun_trainer") + f"/node-{pair.node}", pair)
