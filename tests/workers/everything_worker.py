@@ -56,7 +56,9 @@ def train(network: dsgt.Network, folder: Path, *, killed: bool) -> dict[str, Ten
     """What the node has at the end: its model, what the method and AdamW remember, the learning rates."""
     torch.manual_seed(0)
     data = Noisy(network.node or 0)
-    loader = DataLoader(data, batch_size=len(data) // 8, shuffle=True, drop_last=True, num_workers=1)
+    # not forked from here: in CPython 3.11 a fork while another thread ends can leave the child waiting for ever
+    workers = {"num_workers": 1, "multiprocessing_context": "forkserver"}
+    loader = DataLoader(data, batch_size=len(data) // 8, shuffle=True, drop_last=True, **workers)
     model, optimizer = made(network, len(data))
     scheduler = LambdaLR(optimizer, lambda k: min(1.0, k / WARM_UP))
     training = dsgt.checkpoint.Training(folder, model, optimizer, also={"scheduler": scheduler})
@@ -73,9 +75,15 @@ def train(network: dsgt.Network, folder: Path, *, killed: bool) -> dict[str, Ten
                 optimizer.step()
                 scheduler.step()
             if killed and (epoch, i // PARTS, network.node) == KILLED:
-                os.kill(os.getpid(), signal.SIGKILL)
+                killed_with_its_workers()
         training.save({"epochs": epoch + 1})
     return ended(model, optimizer, scheduler)
+
+
+def killed_with_its_workers() -> None:
+    """torchrun gives a node a process group of its own; a worker of a loader would outlive its node."""
+    assert os.getpgrp() == os.getpid()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def ended(model: nn.Module, optimizer: dsgt.Optimizer, scheduler: LambdaLR) -> dict[str, Tensor]:
