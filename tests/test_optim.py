@@ -23,7 +23,6 @@ from dsgt.checkpoint.signals import LOOK_EVERY
 from dsgt.core import Algorithm, Mix
 from dsgt.engine.in_place import _BackgroundSum
 from dsgt.networks import Dense, Peers, TorchPeers
-from dsgt.optim.guards import LOOKS
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, F64, HeavyBall
 from support.played import Played
@@ -586,7 +585,7 @@ def test_a_training_asks_the_other_nodes_only_now_and_then_whether_to_stop(
             asked.append(done)
         before = network.asked
         step(net, opt, batches(1)[0])
-    assert asked == [*range(1, LOOKS + 1), LOOK_EVERY, 2 * LOOK_EVERY]  # first the optimizer compares gradients
+    assert asked == [LOOK_EVERY, 2 * LOOK_EVERY]
 
 
 def test_memory_of_a_size_that_is_not_asked_for_any_more_is_given_back(monkeypatch: pytest.MonkeyPatch):
