@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,8 @@ from dsgt.topologies.matrix import MatrixLike
 _CHANNELS = itertools.count()
 _NUMBER, _PLACE = 12, 19
 """Bits of a tag: gloo takes 31."""
+STORE_ANSWERS = 5.0
+"""Seconds in which the job's store tells who has ended; a store that is out of reach never answers."""
 JOINING = 60.0
 """Seconds that a process may start later than another; longer where ``timeout`` is longer."""
 
@@ -115,18 +118,33 @@ class TorchTransport(Transport):
         return _Collective(v, self._blocking)
 
     def close(self, farewell: Farewell) -> None:
-        with suppress(RuntimeError):  # the store may have ended before this node
-            self._store.set(self._key(self.node), farewell.words)
+        _in_time(lambda: self._store.set(self._key(self.node), farewell.words))
 
     def ended(self) -> dict[int, str]:
-        with suppress(RuntimeError):
+        def looked_up() -> dict[int, str]:
             keys = {i: key for i in range(self.size) if self._store.check([key := self._key(i)])}
             return {i: self._store.get(key).decode() for i, key in keys.items()}
-        return {}
+
+        return _in_time(looked_up) or {}
 
     def _key(self, node: int) -> str:
         """Where the job's store keeps what a node said when it closed this network."""
         return f"dsgt/ended/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{self._channel}/{node}"
+
+
+def _in_time(ask: Callable[[], Any]) -> Any:
+    """What the job's store answers, or None where it does not: it may be on a machine that has died or is cut off, and
+    then a question to it never returns. So it is asked in a thread."""
+    answers: list[Any] = []
+
+    def asked() -> None:
+        with suppress(RuntimeError):  # the store may have ended before this node
+            answers.append(ask())
+
+    asking = threading.Thread(target=asked, name="dsgt-store", daemon=True)
+    asking.start()
+    asking.join(STORE_ANSWERS)
+    return answers[0] if answers else None
 
 
 def TorchPeers(W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> Peers:
