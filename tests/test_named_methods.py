@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, dataclass, is_dataclass
+from dataclasses import MISSING, FrozenInstanceError, dataclass, is_dataclass
 
 import pytest
 from typer.testing import CliRunner
@@ -53,7 +53,7 @@ def test_a_label_says_what_is_not_by_default():
     assert label(Many(nesterov=True, beta=0.25)) == "many:beta=0.25,nesterov=true"
 
     @dataclass(frozen=True)
-    class Mine(dsgt.DSGT):
+    class Mine(dsgt.GNSD):
         c: float = 1.0
 
     assert label(Mine()).endswith("Mine(c=1.0)")  # nobody gave it a name
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_refused_with_what_was_expected(text: str, message: str
 def test_every_method_is_a_frozen_dataclass_whose_parameters_have_defaults_and_meanings(name: str):
     algorithm = ALGORITHMS[name]()
     assert is_dataclass(algorithm)
-    assert all(f.metadata["meaning"] and f.default is not None for f in parameters(algorithm))
+    assert all(f.metadata["meaning"] and f.default is not MISSING for f in parameters(algorithm))
     assert getattr(dsgt, type(algorithm).__name__) is ALGORITHMS[name]
     assert type(algorithm).__name__ in dsgt.__all__
     with pytest.raises(FrozenInstanceError):
