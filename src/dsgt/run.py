@@ -118,8 +118,10 @@ def _iterate(
         if restart_every is not None and k > 0 and k % restart_every == 0:
             rounds = engine.rounds(algorithm, network, restart_tracking(algorithm, rounds.state, network.at(k)))
         rate = lr(k)
-        g = grad(rounds.x, k)
-        check_gradient(g, rounds.x, network, k, rate)
+        x = rounds.x
+        g = grad(x, k)
+        check_gradient(g, x, network, k, rate)
+        del x  # what nobody holds may be overwritten
         network.computed(k)
         rounds.step(g, network.at(k), rate)
         k += 1
