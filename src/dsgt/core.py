@@ -86,6 +86,47 @@ class Traffic:
     bytes: int = 0
 
 
+class Weights(ABC):
+    """Who mixes with whom in round k, and how much of it; the same at every node. Where nodes live is a network's."""
+
+    random: ClassVar[bool] = False
+    """Whether chance decides: ``matrices`` then holds the mean of all that may come, and nothing else."""
+
+    @property
+    @abstractmethod
+    def matrices(self) -> Sequence[Matrix]:
+        """One pass through them where they repeat. Whether the network is connected and how fast it agrees is asked of
+        these."""
+
+    @abstractmethod
+    def at(self, k: int) -> Matrix:
+        """The matrix of round k; for a matrix that comes again the same object, so that a network prepares it once."""
+
+    @property
+    def push(self) -> Weights:
+        """Those of the second matrix, for methods that mix models with one and trackers with another."""
+        return self
+
+    @property
+    def single(self) -> Sequence[Matrix]:
+        """Some that stand for each one that may come in their row sums, column sums, symmetry and lowest eigenvalue."""
+        return self.matrices
+
+    @property
+    def changes(self) -> bool:
+        return self.random or len(self.matrices) > 1
+
+    @property
+    def nodes(self) -> int:
+        return int(self.matrices[0].shape[0])
+
+    def __repr__(self) -> str:
+        """The name and the numbers: what tells it from others that are made of the same matrices."""
+        values = {f.name: getattr(self, f.name) for f in parameters(self)}
+        numbers = [f"{name}={value}" for name, value in values.items() if isinstance(value, int | float)]
+        return f"{type(self).__name__}({', '.join(numbers)})"
+
+
 class Network(ABC):
     """Who mixes with whom, and where the nodes live. Closing it drains the messages still in flight."""
 
@@ -278,6 +319,11 @@ class Algorithm(ABC, Generic[S]):
     @abstractmethod
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
         """The state after a round; g is the (stochastic) gradient at ``s.x``."""
+
+    def model(self, s: S) -> Tensor:
+        """What a user takes home: x, unless the method promises something of another point, such as an average."""
+        x: Tensor = s[0]
+        return x
 
     def polynomial(self, w: Eigenvalues, c: float) -> Polynomial | None:
         """The characteristic polynomial of x on f_i(x) = (L/2) |x - a_i|^2 with c = lr L, per eigenvalue w of W.
