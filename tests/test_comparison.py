@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +19,7 @@ from dsgt.problems import named
 from dsgt.report import page
 from dsgt.topologies import fdla, lift, ring, write_network
 from support.invented_comparison import comparison
+from support.launch import HANGING, environment
 
 SMALL = {"nodes": 4, "graph": "ring", "epochs": 1.0, "lrs": (0.05, 0.1), "seeds": 2}
 
@@ -43,6 +47,22 @@ def test_the_same_numbers_come_out_of_one_worker_and_of_two():
     two = dsgt.compare(settings, workers=2, watch=seen.append)
     assert dsgt.compare(settings, workers=1).rows == two.rows
     assert {news.job.seed for news in seen} == {0, 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["script", "notebook"])
+def test_the_documented_block_works_pasted_into_a_script_or_a_notebook(how: str, tmp_path: Path):
+    """Without a guard: a worker does not run the script again. A notebook's cells are in no file at all."""
+    page = (Path(__file__).parents[1] / "docs" / "comparing.md").read_text().split("## From Python")[1]
+    block = page.split("```python\n")[1].split("```")[0].replace("epochs=5", "epochs=0.2")
+    (tmp_path / "mine.py").write_text(block)
+    cell = f"exec(compile({block!r}, '<cell 1>', 'exec'), {{'__name__': '__main__'}})"
+    words = ["mine.py"] if how == "script" else ["-c", cell]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=HANGING
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
 
 
 def test_a_comparison_in_this_process_leaves_torch_its_threads():

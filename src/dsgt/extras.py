@@ -12,6 +12,7 @@ from importlib.util import find_spec
 EXTRAS = {
     "typer": "cli",
     "rich": "cli",
+    "cloudpickle": "report",
     "pydantic": "report",
     "sklearn": "report",
     "matplotlib": "report",

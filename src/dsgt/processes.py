@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
 from typing import Any, TypeVar
 
 Task = TypeVar("Task")
@@ -14,6 +16,34 @@ Found = TypeVar("Found")
 
 POLL_SECONDS = 0.1
 """Seconds between two looks at what happens meanwhile."""
+
+
+class _Worker(SpawnProcess):
+    """A process that does not import the script, or the notebook, which started it.
+
+    Python would run a script again in every worker, up to the line that starts the workers, unless it has a guard.
+    Nothing of it is known there: a task must not need its classes and functions, or bring them along.
+    """
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return SpawnProcess._Popen(process_obj)
+        finally:
+            sys.modules["__main__"] = main
+
+
+class _Context(SpawnContext):
+    """A fork would inherit torch's threads in an unknown state."""
+
+    Process = _Worker
+
+
+def queue() -> Any:
+    """A queue to give to workers."""
+    return _Context().SimpleQueue()
 
 
 def run_tasks(
@@ -30,12 +60,11 @@ def run_tasks(
     ``prepare(*given)`` is called once in every worker, ``meanwhile`` here, time and again. A worker leaves Ctrl-C to
     its parent; an interruption or an error ends the workers at once, and loses only what they were working on.
     """
-    spawn = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
     pool = ProcessPoolExecutor(
-        min(workers, len(tasks)), mp_context=spawn, initializer=_begin, initargs=(prepare, *given)
+        min(workers, len(tasks)), mp_context=_Context(), initializer=_begin, initargs=(prepare, *given)
     )
     try:
-        running = {pool.submit(act, task): task for task in tasks}
+        running: dict[Future[Found], Task] = {pool.submit(act, task): task for task in tasks}
         while running:
             done, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
             meanwhile()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 
 from dsgt.comparison.job import Checkpoints, Job
 from dsgt.comparison.measured import Row
-from dsgt.processes import POLL_SECONDS, run_tasks
+from dsgt.comparison.settings import Settings
+from dsgt.extras import explained
+from dsgt.processes import POLL_SECONDS, queue, run_tasks
+
+with explained():
+    import cloudpickle
+
+Which = tuple[str, float, int]
+"""The method, learning rate and seed of a job: its settings, which may hold a data set, go to a worker once."""
 
 
 @dataclass(frozen=True)
@@ -25,50 +33,65 @@ class News:
 
 
 Watch = Callable[[News], None]
+Tell = Callable[[int, int, float], None]
+Said = tuple[Which, int, int, float]
 
 
 def run_jobs(
     jobs: Sequence[Job], workers: int, watch: Watch | None, checkpoints: Checkpoints | None
 ) -> Iterator[tuple[Job, list[Row]]]:
-    """Each job with its rows, in the order in which they finish."""
+    """Each job with its rows, in the order in which they finish; all are of the same settings."""
     if workers < 2 or len(jobs) < 2:
         for job in jobs:
             yield job, job(_teller(job, watch), checkpoints)
         return
-    queue: SimpleQueue[News] = get_context("spawn").SimpleQueue()
+    known = {(job.method, job.lr, job.seed): job for job in jobs}
+    said: SimpleQueue[Said] = queue()
 
     def listen() -> None:
-        while not queue.empty():
-            news = queue.get()
+        while not said.empty():
+            which, k, rounds, loss = said.get()
             if watch is not None:
-                watch(news)
+                watch(News(known[which], k, rounds, loss))
 
     act = partial(_work, checkpoints=checkpoints)
-    yield from run_tasks(act, jobs, workers, prepare=_prepare, given=(queue,), meanwhile=listen)
+    # what is defined in a script or a notebook goes there by value
+    given = (said, cloudpickle.dumps(jobs[0].settings))
+    for which, rows in run_tasks(act, list(known), workers, prepare=_prepare, given=given, meanwhile=listen):
+        yield known[which], rows
 
 
-_queue: SimpleQueue[News]
+_said: SimpleQueue[Said]
+_settings: Settings
 
 
-def _prepare(queue: SimpleQueue[News]) -> None:
-    global _queue
-    _queue = queue
+def _prepare(said: SimpleQueue[Said], settings: bytes) -> None:
+    global _said, _settings
+    _said, _settings = said, pickle.loads(settings)
 
 
-def _work(job: Job, checkpoints: Checkpoints | None) -> list[Row]:
-    return job(_teller(job, lambda news: _queue.put(news)), checkpoints)
+def _work(which: Which, checkpoints: Checkpoints | None) -> list[Row]:
+    job = Job(_settings, *which)
+    try:
+        return job(_sparing(lambda *numbers: _said.put((which, *numbers))), checkpoints)
+    except Exception as error:
+        if type(error).__module__.split(".")[0] in {"builtins", "dsgt", "torch"}:
+            raise
+        raise RuntimeError(f"{job}: {type(error).__name__}: {error}") from error  # its class may not be known elsewhere
 
 
-def _teller(job: Job, watch: Watch | None) -> Callable[[int, int, float], None] | None:
+def _teller(job: Job, watch: Watch | None) -> Tell | None:
+    return None if watch is None else _sparing(lambda *numbers: watch(News(job, *numbers)))
+
+
+def _sparing(tell: Tell) -> Tell:
     """Passes on what a job says, but not more often than a person could see."""
-    if watch is None:
-        return None
     last = 0.0
 
-    def tell(k: int, rounds: int, loss: float) -> None:
+    def spare(k: int, rounds: int, loss: float) -> None:
         nonlocal last
         if k == rounds or time.monotonic() - last > POLL_SECONDS:
             last = time.monotonic()
-            watch(News(job, k, rounds, loss))
+            tell(k, rounds, loss)
 
-    return tell
+    return spare

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from dsgt.comparison import Settings
 
 
@@ -11,6 +9,5 @@ def python(settings: Settings) -> str:
     """The script, with every setting that is not by default."""
     given = {"methods": list(settings.methods)} | settings.changed()
     lines = [f"    {name}={value!r}," for name, value in given.items()]
-    # The runs happen in processes that import this script, hence the guard.
     body = ["settings = dsgt.Settings(", *lines, ")", 'dsgt.report.save(dsgt.compare(settings), "runs/compare")']
-    return 'import dsgt\n\nif __name__ == "__main__":\n' + textwrap.indent("\n".join(body), "    ") + "\n"
+    return "import dsgt\n\n" + "\n".join(body) + "\n"
