@@ -1,28 +1,31 @@
 """What docs/theory.md quotes: slack of the bounds, fitted rates, network independence, the cost of advice.
 
-    python benchmarks/theory.py [bounds | rates | network | advice]
+    python benchmarks/theory.py [bounds | linear | rates | network | advice]
 
 The problems and runs are those of the tests, so this file only prints what they assert.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from random_problems import random_network, random_problem
-from theory_problems import NETWORKS, SHAPES, constants, known, run_known
-
 import test_theory_advice as advice_tests
 import test_theory_bounds as bound_tests
+import test_theory_linear as linear_tests
 import test_theory_rates as rate_tests
-from dsgt.theory import diminishing, theorem_1, theorem_2, typical_ratio
+from dsgt.theory import diminishing, polyak_lojasiewicz, strongly_convex, theorem_1, theorem_2, typical_ratio
 from dsgt.topologies.spectrum import rho
+from support.moments import expected
+from support.random_problems import random_network, random_problem
+from support.theory_problems import NETWORKS, SHAPES, constants, known, run_known
 
 
 def bounds() -> None:
@@ -40,6 +43,24 @@ def bounds() -> None:
                         if p.shape.convex:
                             slack.append(theorem_2(c, lr, K).total / trace.mean(trace.excess, lr)[K - 1])
     print(f"bound / run over {len(slack)} comparisons: smallest {min(slack):.3g}, median {np.median(slack):.3g}")
+
+
+def linear(networks: Sequence[str] = ("nearly complete", "wheel", "ring")) -> None:
+    """At half of the largest step: the factor per round, and how far the ball is above what the noise keeps up."""
+    p, x = linear_tests.quadratics(0, concave=False), linear_tests.starts(0)
+    names = {strongly_convex: "strongly convex", polyak_lojasiewicz: "Polyak-Lojasiewicz"}
+    cases = itertools.product(networks, linear_tests.METHODS.items(), linear_tests.BOUNDS)
+    for network, (method, mixed), (bound, largest, column) in cases:
+        c = p.constants(NETWORKS[network], x, 0.5, 0.0)
+        step = largest(c, tracker_mixed=mixed) / 2
+        found = bound(c, step, tracker_mixed=mixed)
+        K = math.ceil(12 / (1 - found.radius))
+        run = expected(p, NETWORKS[network], step, K, x, sigma2=0.5, mixed=mixed)[-1, [column, 2]]
+        mean, models = found.ball[:2] / run
+        print(
+            f"{network}, {method}, {names[bound]}: lr L = {step * c.L:.3g}, 1 - radius = {1 - found.radius:.3g} beside "
+            f"lr mu = {step * c.mu:.3g}; the ball is {mean:.3g} times the mean model's, {models:.3g} times the scatter"
+        )
 
 
 def rates() -> None:
@@ -96,6 +117,6 @@ def advice() -> None:
 
 
 if __name__ == "__main__":
-    parts = {"bounds": bounds, "rates": rates, "network": network, "advice": advice}
+    parts = {"bounds": bounds, "linear": linear, "rates": rates, "network": network, "advice": advice}
     for name in sys.argv[1:] or parts:
         parts[name]()

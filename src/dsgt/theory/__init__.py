@@ -8,6 +8,13 @@ from dsgt.theory.diverged import explain
 from dsgt.theory.draws import Sampled
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import Independence, independence, typical_ratio
+from dsgt.theory.linear import (
+    Linear,
+    polyak_lojasiewicz,
+    polyak_lojasiewicz_step,
+    strongly_convex,
+    strongly_convex_step,
+)
 from dsgt.theory.plan import Plan, plan
 from dsgt.theory.speedup import Link, Speedup, speedup
 from dsgt.theory.stability import Window, window
@@ -20,6 +27,7 @@ __all__ = [
     "Constants",
     "Estimate",
     "Independence",
+    "Linear",
     "Link",
     "Plan",
     "Sampled",
@@ -37,7 +45,11 @@ __all__ = [
     "independence",
     "paper_step",
     "plan",
+    "polyak_lojasiewicz",
+    "polyak_lojasiewicz_step",
     "speedup",
+    "strongly_convex",
+    "strongly_convex_step",
     "theorem_1",
     "theorem_2",
     "typical_ratio",

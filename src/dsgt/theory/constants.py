@@ -32,6 +32,8 @@ class Constants:
     """1 in the package's units, M/N in the paper's."""
     distance2: float | None = None
     """|x̄_1 - x*|^2, for Theorem 2."""
+    mu: float = 0.0
+    """Strong convexity, or the Polyak-Lojasiewicz constant, of f/n; 0 where it is not known."""
     X1: float = 0.0
     """||X_1 - 1 x̄_1'||_F^2, 0 where all nodes start equal."""
     Y1: float = 0.0
@@ -51,10 +53,12 @@ class Constants:
             raise ValueError(f"eta is {self.eta:g}, but it is the share of samples drawn: 0 < eta <= 1")
         if not (self.L > 0 and math.isfinite(self.L)):
             raise ValueError(f"L is {self.L:g}, but a Lipschitz constant is a finite number above 0")
-        for name in ("sigma2", "gap", "X1", "Y1", "distance2"):
+        for name in ("sigma2", "gap", "X1", "Y1", "distance2", "mu"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} is {value:g}, but it is a square or a gap: a finite number of at least 0")
+                raise ValueError(
+                    f"{name} is {value:g}, but it is a square, a gap or a curvature: a finite number of at least 0"
+                )
 
     @property
     def L_tilde(self) -> float:
@@ -92,6 +96,7 @@ class Constants:
         return replace(
             self,
             L=f * self.L,
+            mu=f * self.mu,
             gap=f * self.gap,
             sigma2=s**2 * self.sigma2,
             Y1=s**2 * self.Y1,

@@ -84,6 +84,7 @@ class Estimate:
             sigma2=self.sigma2.value,
             gap=self.n * self.gap,
             distance2=self.distance2,
+            mu=self.mu,
             X1=self.X1,
             Y1=self.Y1.value,
         )
