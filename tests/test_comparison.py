@@ -243,8 +243,11 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
         (["dsgt", "--partition", "foo"], "expected equal, dirichlet:ALPHA or labels:COUNT"),
         (["dsgt", "--partition", "dirichlet:x"], "'x' is no number"),
         (["dsgt", "--nodes", "0"], "nodes is 0: input should be greater than or equal to 1"),
-        (["dsgt", "--data", "mnist"], "data is 'mnist': input should be 'digits' or 'cifar10'"),
-        (["dsgt", "--model", "gpt"], "model is 'gpt': input should be 'logistic' or 'lenet'"),
+        (
+            ["dsgt", "--data", "mnist"],
+            "there is no data set called 'mnist' Known: digits, cifar10; or your own, module:name",
+        ),
+        (["dsgt", "--model", "gpt"], "there is no model called 'gpt' Known: logistic, lenet; or your own, module:name"),
         (["dsgt", "--data", "cifar10"], "with --data-dir on the command line"),
         (["dsgt", "--data", "cifar10", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),
         (["dsgt", "--config", "nowhere.toml"], "nowhere.toml"),

@@ -1,4 +1,4 @@
-"""A method by its name, ``dsgt``, or by its name and parameters, ``decentlam:beta=0.5``."""
+"""A method by its name, ``dsgt``, by its name and parameters, ``decentlam:beta=0.5``, or your own, ``module:name``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, parameters
+from dsgt.factories import Factory, is_factory, lookup
 from dsgt.text import nearest
 
 EXPECTED = {float: "a finite number", int: "a whole number", bool: "true or false", str: "a word"}
@@ -15,9 +16,14 @@ TRUTH = {"true": True, "false": False}
 
 
 def method(text: str) -> Algorithm[Any]:
-    """The method that ``name`` or ``name:key=value,key=value`` means; a ValueError says what is wrong with it."""
+    """The method that ``name`` or ``name:key=value,key=value`` means; a ValueError says what is wrong with it.
+
+    ``module:name`` is your own: a method, its class, or a function that makes one.
+    """
     name, colon, given = text.partition(":")
     if name not in ALGORITHMS:
+        if is_factory(text):
+            return own_method(lookup(text, "method"))
         raise ValueError(nearest(name, ALGORITHMS, "method"))
     kind = ALGORITHMS[name]
     if not colon:
@@ -37,6 +43,17 @@ def method(text: str) -> Algorithm[Any]:
             raise ValueError(f"{key} is given twice in {text!r}; give it once")
         values[key] = _value(types[key], value, f"{key} of {name}")
     return kind(**values)
+
+
+def own_method(factory: Factory) -> Algorithm[Any]:
+    """What is missing in it comes out here, not in the first round."""
+    made: Algorithm[Any] = factory.make(Algorithm)
+    if not hasattr(made, "sends"):
+        raise ValueError(
+            f"the method {factory.text!r} does not say what it sends: give its class `sends`, how many m-vectors "
+            "a node sends to each neighbour in a round"
+        )
+    return made
 
 
 def label(algorithm: Algorithm[Any]) -> str:

@@ -39,13 +39,30 @@ def _default(key: str) -> str:
 Methods = Annotated[
     list[str] | None,
     typer.Argument(
-        help=f"Which methods: {', '.join(ALGORITHMS)}; with parameters as in NAME:KEY=VALUE. {_default('methods')}",
+        help=f"Which methods: {', '.join(ALGORITHMS)}; with parameters as in NAME:KEY=VALUE; or your own, MODULE:NAME. "
+        f"{_default('methods')}",
         autocompletion=starting(ALGORITHMS),
         show_default=False,
     ),
 ]
-Data = Annotated[str | None, _option("data", "digits (embedded) or cifar10.", EXPERIMENT, ["digits", "cifar10"])]
-Model = Annotated[str | None, _option("model", "logistic or lenet.", EXPERIMENT, ["logistic", "lenet"])]
+Data = Annotated[
+    str | None,
+    _option(
+        "data",
+        "digits (embedded), cifar10, or your own, MODULE:NAME, a function that gives (train, test).",
+        EXPERIMENT,
+        ["digits", "cifar10"],
+    ),
+]
+Model = Annotated[
+    str | None,
+    _option(
+        "model",
+        "logistic, lenet, or your own, MODULE:NAME, which gives an nn.Module; arguments as MODULE:NAME:KEY=VALUE.",
+        EXPERIMENT,
+        ["logistic", "lenet"],
+    ),
+]
 Nodes = Annotated[int | None, _option("nodes", "How many nodes.", EXPERIMENT)]
 Partition = Annotated[
     str | None,

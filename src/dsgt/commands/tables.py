@@ -53,7 +53,7 @@ def run_table(job: Job, rule: str, last: Row) -> Table:
     """One run, as it ended."""
     table = Table(title=_about(job.settings), box=box.SIMPLE_HEAD, caption=CAPTION)
     _columns(table, "method", "weights", "lr", "rounds", "loss", "mean", "worst", "apart", "MB", wrap=True)
-    accuracies = (f"{last['accuracy']:.1%}", f"{last['node_accuracy_min']:.1%}")
+    accuracies = (f"{last[key]:.1%}" if key in last else "" for key in ("accuracy", "node_accuracy_min"))
     sizes = (f"{last['consensus']:.2g}", f"{last['megabytes']:.3g}")
     table.add_row(job.method, rule, f"{job.lr:g}", str(last["round"]), f"{last['loss']:.4f}", *accuracies, *sizes)
     return table

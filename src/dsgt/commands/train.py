@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from dsgt.algorithms import ALGORITHMS, named
+from dsgt.algorithms import ALGORITHMS
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
 from dsgt.commands import options
 from dsgt.commands.completion import starting
@@ -19,7 +19,7 @@ from dsgt.commands.progress import Board
 from dsgt.commands.tables import run_table
 from dsgt.commands.train_job import prepare, write
 from dsgt.comparison import Job, Settings, read_settings
-from dsgt.comparison.measured import MEASURED, Row
+from dsgt.comparison.measured import Row, measurable
 from dsgt.core import Network
 from dsgt.divergence import DivergedError
 from dsgt.networks import NeighbourError
@@ -31,8 +31,6 @@ from dsgt.theory.diverged import run
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 # mpiexec gives every rank a terminal of its own, also where its output goes to a file
 console = Console(force_terminal=False if launched().kind == "mpi" else None)
-TIMELESS = {name: metric for name, metric in MEASURED.items() if name != "virtual_seconds"}
-"""Real nodes have no virtual clock."""
 SILENCE = 4.0
 """Seconds that a process which has nothing to say waits: when one ends, a launcher ends those that still want to."""
 JOB = "The job"
@@ -47,7 +45,10 @@ EPILOG = (
 def train_command(
     method: Annotated[
         str,
-        typer.Argument(help=f"Which method: {', '.join(ALGORITHMS)}.", autocompletion=starting(ALGORITHMS)),
+        typer.Argument(
+            help=f"Which method: {', '.join(ALGORITHMS)}; or your own, MODULE:NAME.",
+            autocompletion=starting(ALGORITHMS),
+        ),
     ],
     data: options.Data = None,
     model: options.Model = None,
@@ -175,6 +176,8 @@ def _train(
     try:
         problem = prepare(job, network, out)
         rounds = job.settings.rounds(problem)
+        timeless = measurable(problem)
+        del timeless["virtual_seconds"]  # real nodes have no such clock
         if first:
             about = f"{job.method}, {rule} weights, lr {job.lr:g}, seed {job.seed}, {rounds} rounds"
             console.print(f"{_where(here, network.nodes)}: {about}", highlight=False, soft_wrap=True)
@@ -188,13 +191,13 @@ def _train(
 
             try:
                 run(
-                    named.method(job.method),
+                    job.settings.algorithm(job.method),
                     problem,
                     network,
                     rounds=rounds,
                     lr=job.lr,
                     every=max(1, rounds // job.settings.evaluations),
-                    metrics=TIMELESS,
+                    metrics=timeless,
                     seed=job.seed,
                     watch=watch,
                     **run_options,

@@ -15,10 +15,10 @@ from dsgt.comparison.measured import Row
 from dsgt.core import Network
 from dsgt.networks.agreement import gather_numbers, gather_text
 from dsgt.networks.launched import Launched
-from dsgt.problems.erm import EmpiricalRisk
+from dsgt.problems.base import Problem
 
 
-def prepare(job: Job, network: Network, out: Path) -> EmpiricalRisk:
+def prepare(job: Job, network: Network, out: Path) -> Problem:
     """The problem, and a place for the rows; or a ValueError, the same at every node, before work starts."""
     trouble, problem = "", None
     try:

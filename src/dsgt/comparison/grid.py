@@ -23,7 +23,7 @@ UNFINISHED = "unfinished"
 
 
 def compare(
-    settings: Settings,
+    settings: Settings | None = None,
     *,
     workers: int = 2,
     folder: Path | str | None = None,
@@ -31,6 +31,7 @@ def compare(
     checkpoint_every: int | None = None,
     watch: Watch | None = None,
     finished: Callable[[int, int, Job, list[Row]], None] | None = None,
+    **given: Any,
 ) -> Comparison:
     """Run every method at every learning rate with every seed: the same budget for all.
 
@@ -38,8 +39,14 @@ def compare(
     seeds. With a ``folder`` every finished run is noted there at once, and unless ``resume=False`` a run that was
     finished there before, with the same settings and the same code, is not done again.
     With ``checkpoint_every`` the runs that are not finished are saved there too, every so many rounds.
+    Instead of ``settings`` its fields may be given, and then objects may stand for names: ``methods=[DSGT(),
+    MyMethod()]``, ``model`` a module or what makes one, ``data=(train, test)``, ``weights=W``. ``problem``, or a
+    function of ``seed`` that gives one, stands for data, model, nodes, partition and batch together.
     ``watch`` hears how far each run is; ``finished`` is told how many runs of how many are done, and which with what.
     """
+    if settings is not None and given:
+        raise ValueError(f"{', '.join(given)} cannot be given beside settings; give them in the settings")
+    settings = Settings.of(given) if settings is None else settings
     check(settings)
     checkpoints = None
     if checkpoint_every is not None:

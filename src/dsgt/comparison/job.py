@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from dsgt._version import __version__
-from dsgt.algorithms.named import method
 from dsgt.checkpoint import fingerprint
-from dsgt.comparison.measured import MEASURED, Row
+from dsgt.comparison.measured import Row, measurable
 from dsgt.comparison.settings import Settings
 from dsgt.divergence import DivergedError
 from dsgt.run import run
@@ -54,7 +53,8 @@ class Job:
         W, _ = self.settings.weights_for(self.method)
         which = {"methods", "lrs", "seeds", "target", "data_dir", "weights", "graph"}
         return self.settings.model_dump(mode="json", exclude=which) | {
-            "method": fingerprint.method(method(self.method)),
+            "method": fingerprint.method(self.settings.algorithm(self.method)),
+            "own": self.settings.own_text(self.method, self.seed),
             "lr": self.lr,
             "seed": self.seed,
             "W": fingerprint.weights([W]),
@@ -88,13 +88,13 @@ class Job:
         try:
             with threads(1):  # the rows must not depend on how many cores there are
                 run(
-                    method(self.method),
+                    self.settings.algorithm(self.method),
                     problem,
                     self.settings.network(self.method, problem),
                     rounds=rounds,
                     lr=self.lr,
                     every=max(1, rounds // self.settings.evaluations),
-                    metrics=MEASURED,
+                    metrics=measurable(problem),
                     seed=self.seed,
                     watch=keep,
                     loss_limit=LOSS_LIMIT,

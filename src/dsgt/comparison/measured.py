@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from dsgt import metrics
+from dsgt.problems.base import Problem
+from dsgt.problems.erm import EmpiricalRisk
 
 Row: TypeAlias = dict[str, Any]
 
@@ -19,6 +21,12 @@ MEASURED: dict[str, metrics.Metric] = {
     "node_accuracy_min": metrics.node_accuracy_min,
 }
 """Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
+
+
+def measurable(problem: Problem) -> dict[str, metrics.Metric]:
+    """Those of them that this problem has: an accuracy needs labelled test samples."""
+    labelled = isinstance(problem, EmpiricalRisk) and problem.test is not None and problem.test.labelled
+    return {name: metric for name, metric in MEASURED.items() if labelled or "accuracy" not in name}
 
 
 class Panel(NamedTuple):

@@ -14,7 +14,6 @@ import scipy
 import torch
 
 from dsgt._version import __version__
-from dsgt.algorithms.named import method as named_method
 from dsgt.comparison.measured import COSTS, Row
 from dsgt.comparison.method_runs import MethodRuns, Runs, final_losses
 from dsgt.comparison.settings import Settings
@@ -49,7 +48,7 @@ class Comparison:
     def lines(self) -> list[MethodRuns]:
         """Every method with its runs, in the order of the settings."""
         grids = {m: {lr: self.runs[m, lr] for lr in self.settings.lrs} for m in self.settings.methods}
-        return [MethodRuns(m, grid, named_method(m).needs.average) for m, grid in grids.items()]
+        return [MethodRuns(m, grid, self.settings.algorithm(m).needs.average) for m, grid in grids.items()]
 
     def of(self, method: str) -> MethodRuns:
         """A method's runs: ``found.of("dsgt").loss``."""
@@ -121,7 +120,8 @@ class Comparison:
         """Write settings, rows, table and figures; the folder. ``dsgt.report.save`` writes the page too."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "settings.toml").write_text(self.settings.toml())
+        if self.settings.repeatable:
+            (folder / "settings.toml").write_text(self.settings.toml())
         about = {"settings": self.settings.model_dump(mode="json"), "versions": versions(), "selection": SELECTION}
         (folder / "settings.json").write_text(json.dumps(about, indent=2) + "\n")
         (folder / "rows.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in self.rows))

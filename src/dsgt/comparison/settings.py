@@ -7,20 +7,28 @@ import shlex
 import tomllib
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from dsgt import topologies
+from dsgt.algorithms import ALGORITHMS
 from dsgt.algorithms.named import label, method
-from dsgt.core import Matrix
+from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
+from dsgt.core import Algorithm, Matrix, Needs
 from dsgt.extras import explained
+from dsgt.factories import Factory, is_factory
 from dsgt.networks.clocked import Clocked
+from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
-from dsgt.problems.named import named_problem
+from dsgt.problems.named import data_source, named_model, named_problem
+from dsgt.source import source
 from dsgt.text import nearest
 from dsgt.topologies.needs import complaints
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 with explained():
-    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo
 
 PAPER_GRID = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 0.2)
 """The learning rates of the paper's section 6, in this package's units."""
@@ -33,21 +41,38 @@ NODES_LIMIT = 50_000
 SEEDS_LIMIT = 10_000
 BATCH_LIMIT = 10_000_000
 
-DataName = Literal["digits", "cifar10"]
-ModelName = Literal["logistic", "lenet"]
 
-
-def _method(text: str) -> str:
+def _method(text: str, info: ValidationInfo) -> str:
     """What is given by default is left out, so that one method has one name."""
-    return label(method(text))
+    if _objects(info).methods.get(text) is not None:
+        return text
+    made = method(text)
+    return text if is_factory(text) and text.partition(":")[0] not in ALGORITHMS else label(made)
+
+
+def _data(text: str, info: ValidationInfo) -> str:
+    if _objects(info).data is None and _objects(info).problem is None:
+        data_source(text)
+    return text
+
+
+def _model(text: str, info: ValidationInfo) -> str:
+    if _objects(info).model is None and _objects(info).problem is None:
+        named_model(text)
+    return text
+
+
+def _objects(info: ValidationInfo) -> Objects:
+    """Those that stand for names; they need not be looked for."""
+    return info.context if isinstance(info.context, Objects) else Objects()
 
 
 def _once(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _rule(name: str) -> str:
-    if name not in topologies.WEIGHTS:
+def _rule(name: str, info: ValidationInfo) -> str:
+    if _objects(info).W is None and name not in topologies.WEIGHTS:
         raise ValueError(nearest(name, topologies.WEIGHTS, "rule of weights"))
     return name
 
@@ -75,9 +100,11 @@ class Settings(BaseModel):
     methods: Annotated[tuple[Annotated[str, AfterValidator(_method)], ...], AfterValidator(_once)] = Field(
         ("dsgt", "dpsgd", "d2", "sgd"), min_length=1
     )
-    """By name, or by name and parameters: decentlam:beta=0.5. One that is given twice runs once."""
-    data: DataName = "digits"
-    model: ModelName = "logistic"
+    """By name, or by name and parameters: decentlam:beta=0.5; your own by module:name. One given twice runs once."""
+    data: Annotated[str, AfterValidator(_data)] = "digits"
+    """digits, cifar10, or your own: module:name, a function that gives (train, test)."""
+    model: Annotated[str, AfterValidator(_model)] = "logistic"
+    """logistic, lenet, or your own: module:name, a function or a class that gives an nn.Module."""
     nodes: Annotated[Count, _at_most(NODES_LIMIT, "every node needs a sample, and no data set has more")] = 12
     partition: str = "dirichlet:0.3"
     """Who holds what: equal, dirichlet:ALPHA or labels:COUNT."""
@@ -103,21 +130,42 @@ class Settings(BaseModel):
     data_dir: Path | None = None
     """Where CIFAR-10 is; else the environment variable DSGT_DATA says. It does not change the result."""
 
+    _objects: Objects = PrivateAttr(default_factory=Objects)
+
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
-        """Settings from what a person wrote; a ValueError in plain words, all mistakes at once."""
+        """Settings from what a person wrote; a ValueError in plain words, all mistakes at once.
+
+        Objects may stand for the names of methods, model, data and weights; ``problem``, or a function of a seed that
+        gives one, stands for data, model, nodes, partition and batch.
+        """
+        words, objects = separated(given)
         try:
-            return cls.model_validate(given)
+            made = cls.model_validate(words, context=objects)
+            made._objects = objects
+            return made
         except ValidationError as error:
             # a tuple whose items are all wrong also counts as too short, which nobody needs to hear
             wrong = [e for e in error.errors() if not (e["type"] == "too_short" and e["input"])]
             raise ValueError("; ".join(map(_in_words, wrong))) from None
 
-    def problem(self, seed: int) -> EmpiricalRisk:
+    @property
+    def repeatable(self) -> bool:
+        """Whether a command line, or a file, can say all of it: no object stands for a name."""
+        return not self._objects
+
+    def algorithm(self, name: str) -> Algorithm[Any]:
+        """One of the methods."""
+        return self._objects.methods.get(name) or method(name)
+
+    def problem(self, seed: int) -> Problem:
         """The data, the shards drawn with this seed, the model."""
+        if self._objects.problem is not None:
+            made: Problem = self._objects.problem.make(Problem, seed=seed)
+            return made
         return named_problem(
-            self.data,
-            self.model,
+            self._objects.data or self.data,
+            self._objects.model or self.model,
             nodes=self.nodes,
             partition=self.partition,
             batch=self.batch,
@@ -125,25 +173,45 @@ class Settings(BaseModel):
             root=self.data_dir,
         )
 
-    def rounds(self, problem: EmpiricalRisk) -> int:
+    def own_text(self, method: str, seed: int) -> list[str]:
+        """What stands for the method, and for the problem of a seed, where they are not this package's."""
+        return [source(self.algorithm(method)), _problem_text(self, seed)]
+
+    def rounds(self, problem: Problem) -> int:
         return max(1, round(self.epochs / problem.epochs_per_round))
 
     def weights_for(self, method: str) -> tuple[Matrix, str]:
         """The weights of the file or the rule, or the nearest that the method may use, and what they are."""
-        return _weights_for(method, self.graph, self.nodes, self.weights)
+        if self._objects.W is None:
+            return _weights_for(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
+        if self.algorithm(method).needs.average:
+            return topologies.averaging(self.nodes), "all"
+        if why := complaints(self.algorithm(method).needs, [self._objects.W]):
+            raise ValueError(f"{method} {why[0]}")
+        return self._objects.W, GIVEN
 
-    def network(self, method: str, problem: EmpiricalRisk) -> Clocked:
+    def network(self, method: str, problem: Problem) -> Clocked:
         """The method's weights, and the virtual clock: a node computes for its own part of the batch."""
         W, _ = self.weights_for(method)
-        seconds = [self.compute * b for b in problem.batch.tolist()]
+        even = [problem.epochs_per_round * problem.samples / problem.nodes] * problem.nodes
+        drawn = problem.batch.tolist() if isinstance(problem, EmpiricalRisk) else even
+        seconds = [self.compute * b for b in drawn]
         return Clocked(W, compute=seconds, latency=self.latency, bandwidth=self.bandwidth)
 
     def changed(self) -> dict[str, Any]:
         """What is not by default, as JSON would say it."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
+    def graph_drawn(self) -> nx.Graph[int]:
+        """Who hears whom: the graph by its name, or who has a weight in a matrix that was given."""
+        if self._objects.W is None:
+            return topologies.named_network(self.graph, self.nodes).graph
+        return graph_of(self._objects.W)
+
     def command(self) -> str:
-        """The command line that does this again."""
+        """The command line that does this again; empty where an object stands for a name."""
+        if not self.repeatable:
+            return ""
         words = ["dsgt", "compare", *self.methods]
         for key, value in self.changed().items():
             if key == "lrs":
@@ -178,9 +246,20 @@ def _in_words(error: Any) -> str:
     return f"{key} is {given!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
+@lru_cache(maxsize=256)
+def _problem_text(settings: Settings, seed: int) -> str:
+    """Empty for this package's own, which the settings and the text of the package say all about."""
+    objects = settings._objects
+    made_by: list[object] = [objects.problem]
+    if objects.problem is None:
+        made_by = [data_source(objects.data or settings.data), named_model(objects.model or settings.model)]
+    own = [f for f in made_by if isinstance(f, Factory)]
+    return text_of(settings.problem(seed), seed, *own) if own else ""
+
+
 @lru_cache(maxsize=64)
-def _weights_for(name: str, graph: str, nodes: int, weights: str) -> tuple[Matrix, str]:
-    needs, network = method(name).needs, topologies.named_network(graph, nodes)
+def _weights_for(name: str, needs: Needs, graph: str, nodes: int, weights: str) -> tuple[Matrix, str]:
+    network = topologies.named_network(graph, nodes)
     if needs.average:
         return topologies.averaging(nodes), "all"
     if network.W is not None and not complaints(needs, [network.W]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from torch import Tensor
@@ -61,6 +61,10 @@ class Problem(ABC):
     def identity(self) -> Mapping[str, Tensor | str]:
         """What tells this problem from others of its kind and size, by name: a checkpoint remembers a print of it."""
         return {}
+
+    def made_of(self) -> Iterable[object]:
+        """The objects whose program text decides what is computed, itself among them."""
+        return (self,)
 
     def layout(self) -> Layout:
         """The names and shapes of a model's parameters, and where in the flat vector they are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from functools import partial
 
 import torch
@@ -66,6 +67,9 @@ class Model(EmpiricalRisk):
     def start(self, seed: int) -> Tensor:
         """The parameters that the module came with."""
         return self._start.clone()
+
+    def made_of(self) -> Iterable[object]:
+        return (self, self._flat.loss, *self._flat.module.modules())
 
     def layout(self) -> Layout:
         places = tuple(self._flat.places())

@@ -76,7 +76,7 @@ class Network:
 
 def network(settings: Settings, methods: Sequence[str], sizes: Sequence[int]) -> Network:
     """What these methods ran on; ``sizes``, how many samples each node holds, may be empty."""
-    graph = topologies.named_network(settings.graph, settings.nodes).graph
+    graph = settings.graph_drawn()
     weights: dict[str, Matrix] = {}
     ran_with: dict[str, str] = {}
     for method in methods:

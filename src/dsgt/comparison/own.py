@@ -1,0 +1,108 @@
+"""What stands in settings as an object instead of a name: methods, model, data, a whole problem, a weight matrix."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+import scipy.sparse
+from torch import Tensor, nn
+
+from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms.named import label, own_method
+from dsgt.checkpoint import fingerprint
+from dsgt.core import Algorithm, Matrix, parameters
+from dsgt.factories import Factory
+from dsgt.problems.base import Problem
+from dsgt.source import source
+from dsgt.topologies.matrix import as_matrix
+
+GIVEN = "given"
+"""How an object without a name is called."""
+OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch")
+
+
+@dataclass(eq=False)
+class Objects:
+    """By the names that the settings call them; empty where all are names."""
+
+    methods: dict[str, Algorithm[Any]] = field(default_factory=dict)
+    model: Factory | None = None
+    data: Factory | None = None
+    problem: Factory | None = None
+    W: Matrix | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Objects) and not self and not other)
+
+    def __bool__(self) -> bool:
+        return bool(self.methods) or any(x is not None for x in (self.model, self.data, self.problem, self.W))
+
+
+def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
+    """Settings as words and numbers, and the objects among them; a ValueError says what cannot be used."""
+    words, objects = dict(given), Objects()
+    methods = words.get("methods")
+    if isinstance(methods, str | Algorithm | type):
+        methods = [methods]
+    if methods is not None:
+        words["methods"] = [m if isinstance(m, str) else _method(m, objects) for m in methods]
+    for key in ("model", "data"):
+        if (thing := words.get(key)) is not None and not isinstance(thing, str):
+            words[key] = getattr(thing, "__name__", type(thing).__name__) if key == "model" else GIVEN
+            setattr(objects, key, Factory(words[key], key, thing, {}))
+    weights = words.get("weights")
+    if weights is not None and not isinstance(weights, str):
+        objects.W = as_matrix(weights)
+        words |= {"weights": GIVEN, "graph": GIVEN}
+    if (problem := words.pop("problem", None)) is not None:
+        words |= _problem(problem, words, objects)
+    if objects.W is not None and words.setdefault("nodes", objects.W.shape[0]) != objects.W.shape[0]:
+        raise ValueError(f"the weights have {objects.W.shape[0]} nodes, but nodes is {words['nodes']}")
+    return words, objects
+
+
+def _method(thing: Any, objects: Objects) -> str:
+    made = own_method(Factory(getattr(thing, "__name__", repr(thing)), "method", thing, {}))
+    name = label(made)
+    if type(made) not in ALGORITHMS.values():
+        changed = [f"{f.name}={v}" for f in parameters(made) if (v := getattr(made, f.name)) != f.default]
+        name = type(made).__name__ + (f"({', '.join(changed)})" if changed else "")
+    if objects.methods.setdefault(name, made) != made:
+        raise ValueError(f"two different methods are called {name}; give one of the classes another name")
+    return name
+
+
+def _problem(problem: Any, words: dict[str, Any], objects: Objects) -> dict[str, Any]:
+    """How the settings describe it."""
+    if said := [key for key in OF_THE_PROBLEM if key in words]:
+        raise ValueError(f"{' and '.join(said)} cannot be given beside problem, which brings its own; leave them out")
+    name = getattr(problem, "__name__", type(problem).__name__)
+    objects.problem = Factory(name, "problem", problem, {})
+    made: Problem = objects.problem.make(Problem, seed=0)
+    drawn = round(made.epochs_per_round * made.samples)
+    return {"data": GIVEN, "model": name, "partition": GIVEN, "nodes": made.nodes, "batch": max(1, drawn)}
+
+
+def graph_of(W: Matrix) -> nx.Graph[int]:
+    """Who hears whom: j tells i where W[i, j] is not zero."""
+    entries = scipy.sparse.coo_array(W)
+    told = {(int(j), int(i)) for i, j, w in zip(*entries.coords, entries.data, strict=True) if w and i != j}
+    graph: nx.Graph[int] = nx.Graph() if told == {(i, j) for j, i in told} else nx.DiGraph()
+    graph.add_nodes_from(range(W.shape[0]))
+    graph.add_edges_from(sorted(told))
+    return graph
+
+
+def text_of(problem: Problem, seed: int, *made_by: Factory) -> str:
+    """A print of all that determines a problem of one's own: the data, the start, and the text it was made from."""
+    things = [*problem.made_of(), *(f.found for f in made_by)]
+    parts = sorted({source(thing) for thing in things} | {repr(t) for t in things if isinstance(t, nn.Module)})
+    parts += [fingerprint.start(problem.start(seed)), repr(problem.layout())]
+    for name, value in problem.identity().items():
+        parts.append(f"{name} {fingerprint.values(value) if isinstance(value, Tensor) else value}")
+    if not problem.identity():
+        parts.append(fingerprint.start(problem.gradient(problem.start(seed))))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,60 @@
+"""A person's own data: what a factory gives, as samples, and who holds what where each node brings its own."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+from dsgt.data.samples import Samples, as_samples
+from dsgt.data.shards import Shards
+from dsgt.factories import Factory
+
+EXPECTED = "(train, test), each a pair of tensors (features, targets) or a Dataset; test may be None"
+
+
+class Own(NamedTuple):
+    train: Samples
+    test: Samples | None
+    shards: Shards | None
+    """Who holds what, if the factory was asked node by node."""
+
+
+@lru_cache(maxsize=1)  # the runs of a comparison share it
+def own_data(factory: Factory, nodes: int, dtype: torch.dtype) -> Own:
+    """All of it, for the simulator. A factory that takes ``node`` is called for every node, and gives its part."""
+    if not factory.takes("node"):
+        return Own(*_samples(factory, dtype, nodes=nodes), None)
+    parts = [_samples(factory, dtype, node=i, nodes=nodes) for i in range(nodes)]
+    tests = [test for _, test in parts if test is not None]
+    sizes = torch.tensor([len(train) for train, _ in parts])
+    train = _joined([train for train, _ in parts], factory)
+    return Own(train, _joined(tests, factory) if tests else None, Shards(torch.arange(len(train)), sizes))
+
+
+def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samples, Samples | None]:
+    pair = factory.make(tuple, list, **offered)
+    if len(pair) != 2:
+        raise ValueError(f"the {factory.what} {factory.text!r} gives {len(pair)} things; expected {EXPECTED}")
+    train, test = pair
+
+    def read(data: Any, which: str) -> Samples:
+        try:
+            return as_samples(data).to(dtype=dtype)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ValueError(
+                f"the {which} data of {factory.text!r} cannot be used: {error}; expected {EXPECTED}"
+            ) from error
+
+    return read(train, "training"), None if test is None else read(test, "test")
+
+
+def _joined(parts: list[Samples], factory: Factory) -> Samples:
+    shapes = {(tuple(p.features.shape[1:]), tuple(p.targets.shape[1:])) for p in parts}
+    first = parts[0]
+    if all(torch.equal(p.features, first.features) and torch.equal(p.targets, first.targets) for p in parts):
+        return first  # one test set for all
+    if len(shapes) > 1:
+        raise ValueError(f"the {factory.what} {factory.text!r} gives samples of other shapes at other nodes: {shapes}")
+    return Samples(torch.cat([p.features for p in parts]), torch.cat([p.targets for p in parts]))

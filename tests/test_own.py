@@ -1,0 +1,315 @@
+"""Your own method, model, data and problem, by ``module:name`` and as objects, wherever a built-in name may stand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import dsgt
+from dsgt import factories
+from dsgt.cli import app
+from dsgt.comparison import Job
+from dsgt.report import page
+from dsgt.source import source
+from support.launch import HANGING, environment
+
+CODE = """
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+import dsgt
+from dsgt.core import parameter
+
+
+@dataclass(frozen=True)
+class Slow(dsgt.DPSGD):
+    share: float = parameter(0.5, "of the learning rate", least=0)
+
+    def update(self, s, g, mix, lr):
+        return super().update(s, g, mix, self.share * lr)
+
+
+quick = Slow(share=1.0)
+
+
+class Silent(dsgt.Algorithm):
+    def init(self, x, mix): ...
+    def update(self, s, g, mix, lr): ...
+
+
+def small(width=4, seed=None):
+    return nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, 2))
+
+
+def nothing():
+    return None
+
+
+def deep(depth):
+    return nn.Linear(3, depth)
+
+
+def broken():
+    raise RuntimeError("no such disk")
+
+
+def load(samples=40):
+    draw = torch.Generator().manual_seed(0)
+    features = torch.randn(samples + 20, 3, generator=draw)
+    labels = (features.sum(dim=1) > 0).long()
+    return (features[20:], labels[20:]), (features[:20], labels[:20])
+
+
+def site(node, nodes):
+    (features, labels), test = load()
+    mine = slice(node * 40 // nodes, (node + 1) * 40 // nodes)
+    return (features[mine], labels[mine]), test
+
+
+def three():
+    return 1, 2, 3
+
+
+def words():
+    return ("a", "b"), None
+"""
+FLAGS = ["--nodes", "4", "--graph", "ring", "--epochs", "1", "--batch", "8", "--lr", "0.1", "--seeds", "1"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a module ``mine`` that is not on Python's path."""
+    (tmp_path / "mine.py").write_text(CODE)
+    (tmp_path / "falls.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    for name in ("mine", "falls"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield tmp_path
+    sys.modules.pop("mine", None)
+    factories._lookup.cache_clear()
+    dsgt.problems.named.named_problem.cache_clear()
+
+
+def command(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_own_method_model_and_data_stand_where_built_in_names_may(mine: Path):
+    words = ["mine:Slow", "mine:Slow:share=0.25", "mine:quick", "dpsgd", "--model", "mine:small:width=5", *FLAGS]
+    code, says = command("compare", *words, "--data", "mine:load:samples=48", "--workers", "1", "--out", "out")
+    assert code == 0, says
+    rows = [json.loads(line) for line in Path("out/rows.jsonl").read_text().splitlines()]
+    ends = {row["method"]: row for row in rows}
+    assert list(ends) == ["mine:Slow", "mine:Slow:share=0.25", "mine:quick", "dpsgd"]
+    assert ends["mine:quick"]["loss"] == ends["dpsgd"]["loss"]
+    assert len({row["loss"] for row in ends.values()}) == 3
+    assert "accuracy" in ends["dpsgd"]
+    html = Path("out/report.html").read_text()
+    assert "dsgt compare mine:Slow mine:Slow:share=0.25 mine:quick dpsgd --data mine:load:samples=48" in html
+    code, says = command("compare", "--config", "out/settings.toml", "--workers", "1", "--out", "out")
+    assert code == 0, says
+    assert "16" not in says.split("runs done")[0].split()[-3:]  # nothing is run again
+
+
+def test_train_takes_them_too(mine: Path):
+    words = ["--model", "mine:small", "--data", "mine:load", "--nodes", "4", "--graph", "ring", "--batch", "8"]
+    code, says = command("train", "mine:Slow", *words, "--epochs", "1", "--out", "out")
+    assert code == 0, says
+    assert json.loads(Path("out/settings.json").read_text())["method"] == "mine:Slow"
+
+
+def test_a_model_of_ones_own_starts_from_the_seed_and_leaves_the_global_numbers_alone(mine: Path):
+    settings = dsgt.Settings(model="mine:small", data="mine:load", nodes=4, graph="ring", batch=8)
+    before = torch.get_rng_state()
+    first, second = (settings.problem(seed).start(seed) for seed in (0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(first, second)
+    assert torch.equal(settings.problem(0).start(0), first)
+
+
+def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
+    settings = dsgt.Settings(data="mine:site", nodes=4, graph="ring", batch=8)
+    problem = settings.problem(0)
+    assert problem.shards.sizes.tolist() == [10] * 4
+    assert len(problem.test) == 20, "the same test set at every node counts once"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere:Method"], "the method 'nowhere:Method' cannot be imported: there is no module 'nowhere', neither"),
+        (["falls:Method"], "the method 'falls:Method' cannot be imported: ZeroDivisionError: division by zero"),
+        (["mine:Slwo"], "the method 'mine:Slwo' cannot be imported: mine has no 'Slwo'; did you mean 'Slow'?"),
+        (["mine:small"], "the method 'mine:small' gives a Sequential; expected Algorithm"),
+        (["mine:Silent"], "the method 'mine:Silent' does not say what it sends"),
+        (["mine:Slow:share"], "'share' in 'mine:Slow:share' is not key=value"),
+        (["mine:Slow:share=1,share=2"], "share is given twice"),
+        (["mine:Slow:share=-1"], "the method 'mine:Slow:share=-1' failed: ValueError: share of Slow is -1"),
+        (["mine:Slow:pace=1"], "cannot be called: got an unexpected keyword argument 'pace'; give arguments as in"),
+        (["mine:quick:share=1"], "the method 'mine:quick:share=1' is an object and takes no arguments"),
+        (["dsgt", "--model", "mine:nothing"], "the model 'mine:nothing' gives a NoneType; expected Module"),
+        (["dsgt", "--model", "mine:deep"], "'mine:deep' cannot be called: missing a required argument: 'depth'"),
+        (["dsgt", "--model", "mine:broken"], "the model 'mine:broken' failed: RuntimeError: no such disk"),
+        (["dsgt", "--data", "mine:three"], "the data 'mine:three' gives 3 things; expected (train, test)"),
+        (["dsgt", "--data", "mine:words"], "the training data of 'mine:words' cannot be used"),
+        (["dsgt", "--data", "mine:nothing"], "the data 'mine:nothing' gives a NoneType; expected tuple"),
+        (["dsgt", "--data", "mine:load", "--model", "lenet"], "lenet needs square images"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("verb", ["compare", "train"])
+def test_what_cannot_be_used_is_named_in_one_sentence_before_any_run(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, verb: str, words: list[str], message: str
+):
+    monkeypatch.setattr("dsgt.comparison.job.run", None)  # a run would fail otherwise
+    monkeypatch.setattr("dsgt.commands.train.run", None)
+    code, says = command(verb, *words, "--nodes", "4", "--graph", "ring", "--out", "out")
+    assert code == 2, says
+    assert message in says
+    assert says.count("error:") == 1
+    assert not Path("out").exists() or not list(Path("out").iterdir())
+
+
+# Objects
+
+
+class Halved(dsgt.DPSGD):
+    def update(self, s, g, mix, lr):
+        return super().update(s, g, mix, lr / 2)
+
+
+def quadratic(seed: int) -> dsgt.problems.LeastSquares:
+    draw = torch.Generator().manual_seed(seed)
+    features = torch.randn(24, 2, generator=draw, dtype=torch.float64)
+    data = (features, features.sum(dim=1) + 1)
+    return dsgt.problems.LeastSquares(
+        data, dsgt.data.partition.equal(dsgt.data.Samples(*data), 4, seed=seed), dsgt.data.WithReplacement(batch=8)
+    )
+
+
+RING = dsgt.topologies.metropolis(dsgt.topologies.ring(4))
+SMALL = {"lrs": (0.05, 0.1), "seeds": 1, "epochs": 2, "workers": 1}
+
+
+def test_objects_stand_for_names_in_python(tmp_path: Path):
+    methods = [dsgt.DSGT(), Halved(), "sgd"]
+    found = dsgt.compare(problem=quadratic(0), methods=methods, weights=RING, **SMALL, folder=tmp_path)
+    assert list(found.table().index) == ["dsgt", "Halved", "sgd"]
+    assert list(found.table().weights) == ["given", "given", "all"]
+    assert found.settings.nodes == 4
+    html = page(found)
+    assert "made from objects in Python" in html
+    dsgt.report.save(found, tmp_path)
+    assert not (tmp_path / "settings.toml").exists()
+
+
+def test_a_function_of_the_seed_gives_each_seed_a_problem_of_its_own():
+    found = dsgt.compare(problem=quadratic, methods=[dsgt.SGD()], graph="ring", **SMALL | {"seeds": 2})
+    starts = [rows[0]["loss"] for rows in found.runs["sgd", 0.1].values()]
+    assert starts == [float(quadratic(seed).loss(quadratic(seed).start(seed))) for seed in (0, 1)]
+
+
+def test_a_module_and_tensors_are_partitioned_like_named_ones():
+    train, test = dsgt.data.digits()
+    module = torch.nn.Linear(64, 10)
+    given = {"nodes": 4, "graph": "ring", "partition": "dirichlet:0.5"}
+    found = dsgt.compare(methods="dsgt", model=module, data=(train, test), **given, **SMALL)
+    assert found.rows[0]["accuracy"] > 0
+    problem, named = found.settings.problem(0), dsgt.Settings(**given).problem(0)
+    assert torch.equal(problem.shards.order, named.shards.order)
+
+
+def test_finished_runs_of_objects_are_known_by_text_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def runs(**given: object) -> int:
+        jobs: set[Job] = set()
+        settings = {"problem": quadratic(0), "methods": [Halved()], "graph": "ring"} | SMALL | given
+        dsgt.compare(**settings, folder=tmp_path, watch=lambda news: jobs.add(news.job))
+        return len(jobs)
+
+    assert runs() == 2
+    assert runs() == 0
+    assert runs(problem=quadratic(1)) == 2
+    assert runs(methods=[Halved(), dsgt.DPSGD()]) == 2
+    monkeypatch.setattr("dsgt.source._texts", lambda kind: ["another text"])
+    assert runs() == 2
+
+
+def test_the_text_of_a_module_is_its_file_those_beside_it_and_nothing_of_dsgt(mine: Path):
+    (mine / "other.py").write_text("import helps\nclass Own: ...\n")
+    (mine / "helps.py").write_text("a = 1\n")
+    own = factories.lookup("other:Own", "thing").found
+    before = source(own)
+    assert before == source(own())
+    (mine / "helps.py").write_text("a = 2\n")
+    assert source(own) != before
+    assert source(dsgt.DSGT()) == ""
+    assert source(Halved) != ""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"methods": [1]}, "the method '1' gives a int; expected Algorithm"),
+        ({"problem": 3}, "the problem 'int' gives a int; expected Problem"),
+        ({"problem": quadratic, "nodes": 5}, "nodes cannot be given beside problem"),
+        ({"weights": [[1.0, 2.0]]}, "W has shape"),
+        ({"weights": RING, "nodes": 5}, "weights have 4 nodes, but nodes is 5"),
+        ({"model": print, "graph": "ring"}, "the model 'print' gives a NoneType; expected Module"),
+        ({"data": "digits", "metods": ["dsgt"]}, "no setting called 'metods'; did you mean 'methods'"),
+    ],
+)
+def test_an_object_that_cannot_be_used_is_named(given: dict, message: str):
+    with pytest.raises((ValueError, TypeError), match=message.replace("[", r"\[").replace("(", r"\(")):
+        dsgt.compare(**given, workers=1, seeds=1, lrs=(0.1,), epochs=0.1)
+
+
+def test_settings_and_fields_are_not_mixed():
+    with pytest.raises(ValueError, match="seeds cannot be given beside settings"):
+        dsgt.compare(dsgt.Settings(), seeds=2)
+
+
+SCRIPT = """
+import torch
+
+import dsgt
+
+
+class Mine(dsgt.DSGT):
+    def update(self, s, g, mix, lr):
+        return super().update(s, g, mix, 0.5 * lr)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.layer(x) / 2
+
+
+given = dict(methods=[Mine(), "dsgt"], model=Net, nodes=4, graph="ring", lrs=(0.1,), seeds=2, epochs=0.5)
+two = dsgt.compare(**given, workers=2)
+assert two.rows == dsgt.compare(**given, workers=1).rows
+print(two.table())
+"""
+
+
+@pytest.mark.slow
+def test_classes_of_a_script_reach_the_workers_which_give_the_same_numbers(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "mine.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=HANGING
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Mine" in done.stdout
