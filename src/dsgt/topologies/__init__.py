@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsgt.extras import explained
+from dsgt.topologies.base_graph import base_graph
+from dsgt.topologies.changing import Cycle, Fixed, Periodic, TwoMatrices
 from dsgt.topologies.design import Design, design
+from dsgt.topologies.equitopo import EquiDyn, equi_shifts, equi_static
 from dsgt.topologies.fastest import Fastest, fdla, fmmc
 from dsgt.topologies.files import from_adjacency, from_edges, read_network, write_network
 from dsgt.topologies.graphs import (
@@ -32,6 +35,7 @@ from dsgt.topologies.graphs import (
 from dsgt.topologies.leave import survivors, without
 from dsgt.topologies.matrix import as_matrix
 from dsgt.topologies.names import named_network
+from dsgt.topologies.random_weights import Activated, Lossy, Pairs
 from dsgt.topologies.spectrum import Description, describe, rho, smallest_eigenvalue
 from dsgt.topologies.weights import (
     WEIGHTS,
@@ -54,11 +58,20 @@ if TYPE_CHECKING:
 __all__ = [
     "GRAPHS",
     "WEIGHTS",
+    "Activated",
+    "Cycle",
     "Description",
     "Design",
+    "EquiDyn",
     "Fastest",
+    "Fixed",
+    "Lossy",
+    "Pairs",
+    "Periodic",
+    "TwoMatrices",
     "as_matrix",
     "averaging",
+    "base_graph",
     "best_constant",
     "binary_tree",
     "complete",
@@ -70,6 +83,8 @@ __all__ = [
     "directed_ring",
     "draw",
     "draw_side_by_side",
+    "equi_shifts",
+    "equi_static",
     "erdos_renyi",
     "exponential",
     "fdla",
