@@ -62,7 +62,7 @@ def test_every_node_gets_its_weighted_batch_gradient_in_the_simulator_and_alone(
         rows, counts = problem.batches(7).ragged(k)
         for i, batch in enumerate(rows.split(counts.tolist())):
             mine = x[i].clone().requires_grad_()
-            scores = problem._with_intercept(problem.data.features[batch]) @ mine.view(problem.scores, -1).mT
+            scores = mine.view(problem.scores, -1) @ problem._with_intercept(problem.data.features[batch]).mT
             total = problem._loss_of_scores(scores, problem.data.targets[batch]).sum()
             N_i, b_i = int(problem.shards.sizes[i]), float(problem.batch[i])
             value = problem.nodes * N_i / problem.samples / b_i * total + l2 / 2 * mine.square().sum()
@@ -155,6 +155,21 @@ def test_accuracy_counts_the_test_samples_that_are_right(classes: int) -> None:
     guess = (scores[:, 0] > 0).long() if classes == 2 else scores.argmax(dim=1)
     assert float(problem.accuracy(x)[1]) == pytest.approx(float((guess == data.targets).double().mean()))
     assert problem.accuracy(x[1]).shape == ()
+
+
+def test_of_several_classes_with_the_highest_score_the_first_is_the_answer() -> None:
+    draw = torch.Generator().manual_seed(0)
+    features, X = (torch.randint(-2, 3, size, generator=draw).double() for size in ((60, 3), (7, 5, 4)))  # exact sums
+    data = Samples(features, torch.randint(0, 5, (60,), generator=draw))
+    problem = Logistic(data, Shards.of([torch.arange(60)]), Full(), test=data)
+    tied = 0
+    for one in (torch.zeros_like(X[0]), *X):
+        right = 0
+        for z, label in zip((problem._with_intercept(features) @ one.mT).tolist(), data.targets.tolist(), strict=True):
+            right += z.index(max(z)) == label
+            tied += z.count(max(z)) > 1
+        assert float(problem.accuracy(one.flatten())) == right / 60
+    assert 60 < tied < 480
 
 
 def test_evaluation_in_pieces_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ class LeastSquares(LinearModel):
         return z.sub_(self.data.targets.index_select(0, rows.reshape(-1)).view(z.shape))
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
-        return (z[..., 0] - targets).square() / 2
+        return (z[..., 0, :] - targets).square() / 2
 
     def _normal(self, rows: Tensor) -> Tensor:
         A = self.rows[rows].double()

@@ -1,14 +1,19 @@
 """Linear models: a sample's loss depends on its scores A x only, so every gradient is a closed form.
 
-    gradient of a batch = A' slope(A x),   slope = d loss / d scores
+    gradient of a batch = slope(x A') A,   slope = d loss / d scores
 
-All nodes' batches are gathered at once and multiplied in one batched product; few, small operations per round.
+All nodes' batches are gathered at once and multiplied in one batched product; few, small operations per round. Scores
+are (..., C, b), samples last: sums over few classes then run over whole vectors of samples.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -38,7 +43,7 @@ class Group:
     columns: Tensor | None
     """Which of the M drawn samples, (g, b); None where they need no padding."""
     weights: Tensor | float
-    """How much each sample counts, (g, b, 1); a number where it is the same for all."""
+    """How much each sample counts, (g, 1, b); a number where it is the same for all."""
 
 
 class LinearModel(EmpiricalRisk):
@@ -81,13 +86,11 @@ class LinearModel(EmpiricalRisk):
 
     @abstractmethod
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        """d loss / d scores, for the scores (..., C) of these samples, in this order; may overwrite z.
-
-        Where C = 1 the scores come in any shape."""
+        """d loss / d scores, for the scores (..., C, b) of these samples, in this order; may overwrite z."""
 
     @abstractmethod
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
-        """Each sample's loss: scores (..., C) and targets (N,) -> (..., N)."""
+        """Each sample's loss: scores (..., C, N) and targets (N,) -> (..., N)."""
 
     def _with_intercept(self, features: Tensor) -> Tensor:
         return torch.cat([features, features.new_ones(len(features), 1)], dim=1) if self.intercept else features
@@ -122,26 +125,24 @@ class LinearModel(EmpiricalRisk):
         return self._multiply(x, A, rows, weights)
 
     def _multiply(self, x: Tensor, A: Tensor, rows: Tensor, weights: Tensor | float) -> Tensor:
-        X = x.view(-1, self.scores, A.shape[2])
-        if self.scores == 1:
-            slope = self._slope_(torch.bmm(X, A.mT), rows)  # the same, but a row vector is faster
-        else:
-            slope = self._slope_(torch.bmm(A, X.mT), rows).mT
+        slope = self._slope_(torch.bmm(x.view(-1, self.scores, A.shape[2]), A.mT), rows)
         if isinstance(weights, float):
             return torch.baddbmm(self._nothing, slope, A, beta=0, alpha=weights).view(x.shape)  # one pass less
-        return torch.bmm(slope.mul_(weights.mT), A).view(x.shape)
+        return torch.bmm(slope.mul_(weights), A).view(x.shape)
 
     def _small_gradients(self, batches: Batches, group: Group) -> Oracle:
+        padding = None if group.columns is None else group.columns.flatten()
+
         def drawn(k: int) -> Tensor:
             rows = batches.rows(k)
-            return rows if group.columns is None else rows[group.columns].view(-1)
+            return rows if padding is None else rows.index_select(0, padding)
 
-        shape = len(batches.sizes), int(batches.sizes.max())
+        shape = len(batches.sizes), self.scores, int(batches.sizes.max())
         return numpy_gradients.gradients(self.rows, drawn, self._slope_, shape=shape, weights=group.weights)
 
     def _is_small(self, batches: Batches) -> bool:
-        numbers = len(batches.sizes) * int(batches.sizes.max()) * self.rows.shape[1]
-        return self.scores == 1 and self.rows.device.type == "cpu" and numbers <= numpy_gradients.MOST_NUMBERS
+        node = int(batches.sizes.max()) * self.rows.shape[1]
+        return self.rows.is_cpu and numpy_gradients.is_worthwhile(len(batches.sizes), node, self.scores)
 
     def _per_sample(self, batches: Batches) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""
@@ -166,24 +167,22 @@ class LinearModel(EmpiricalRisk):
             j = torch.arange(int(b[nodes].max()), device=b.device)
             real = j < b[nodes, None]
             columns = torch.where(real, starts[nodes, None] + j, starts[nodes, None])
-            weights = (per_sample[nodes, None] * real)[..., None]
+            weights = (per_sample[nodes, None] * real)[:, None]
             groups.append(Group(nodes if len(nodes) < n else None, columns, weights))
         return groups
 
     def _losses(self, x: Tensor, data: Samples) -> Tensor:
-        total = x.new_zeros(len(x))
-        for some in pieces(len(data), x.numel() // self.rows.shape[1] + self.rows.shape[1]):
-            z = self._scores_of(x, data, some)
-            total += self._loss_of_scores(z, data.targets[some]).sum(dim=-1)
-        return total
+        return _added(self._loss_of_scores(z, targets).sum(dim=-1) for z, targets in self._scored(x, data))
 
-    def _scores_of(self, x: Tensor, data: Samples, some: slice) -> Tensor:
-        """Every model's scores of some samples, (r, N, C): one product for all models, which a batched one is not."""
-        if len(data) * self.rows.shape[1] <= MOST_KEPT:
-            A = self._inputs(data)[some]
-        else:
-            A = self._with_intercept(data.features[some])
-        return (A @ x.view(-1, A.shape[1]).mT).view(len(A), len(x), self.scores).transpose(0, 1)
+    def _scored(self, x: Tensor, data: Samples) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every model's scores of some samples, (r, C, N), by one product for all models, and the samples' targets;
+        piece by piece."""
+        samples, columns = len(data), self.rows.shape[1]
+        X = x.view(-1, columns)
+        kept = self._inputs(data) if samples * columns <= MOST_KEPT else None
+        for some in pieces(samples, len(X) + columns):
+            A = kept[some] if kept is not None else self._with_intercept(data.features[some])
+            yield (X @ A.mT).view(len(x), self.scores, -1), data.targets[some]
 
     def _inputs(self, data: Samples) -> Tensor:
         """The features of a small data set with their intercept, which is measured again and again."""
@@ -192,12 +191,7 @@ class LinearModel(EmpiricalRisk):
         return self._kept[id(data)][1]
 
     def _hits(self, x: Tensor, data: Samples) -> Tensor:
-        total = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        for some in pieces(len(data), x.numel() // self.rows.shape[1] + self.rows.shape[1]):
-            z = self._scores_of(x, data, some)
-            right = (z[..., 0] > 0).long() if self.scores == 1 else z.argmax(dim=-1)
-            total += (right == data.targets[some]).sum(dim=-1)
-        return total
+        return _added(_right_(z, targets).sum(dim=-1) for z, targets in self._scored(x, data))
 
     def gradient(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.dim)
@@ -207,8 +201,32 @@ class LinearModel(EmpiricalRisk):
         for some in pieces(len(held), len(flat) * self.scores + X.shape[-1]):
             # all nodes' samples are every row in order: a view, where a gather would copy the data set
             A = self.rows[some] if self.node is None else self.rows[held[some]]
-            total += self._slope_(A @ X.mT, held[some].expand(len(flat), -1)).mT @ A
+            total += self._slope_(X @ A.mT, held[some].expand(len(flat), -1)) @ A
         return (total.view(flat.shape) / len(held) + self.l2 * flat).view(x.shape)
+
+
+def at_targets(z: Tensor, targets: Tensor) -> Tensor:
+    """Each sample's score of its own class: (..., C, N) -> (..., N)."""
+    return z.gather(-2, targets.expand(*z.shape[:-2], 1, -1))[..., 0, :]
+
+
+def _right_(z: Tensor, targets: Tensor) -> Tensor:
+    """Whether each sample's class is the first with the highest score: (..., C, N) -> (..., N). Overwrites z.
+
+    An argmax takes twenty times as long as a maximum, and is asked only where some class is as good as the right one.
+    """
+    if z.shape[-2] == 1:
+        return (z[..., 0, :] > 0) == targets
+    own = at_targets(z, targets)
+    which = targets.expand(*z.shape[:-2], 1, -1)
+    others = z.scatter_(-2, which, -math.inf).amax(dim=-2)
+    if (own == others).any():
+        return z.scatter_(-2, which, own[..., None, :]).argmax(dim=-2) == targets
+    return own > others
+
+
+def _added(parts: Iterable[Tensor]) -> Tensor:
+    return reduce(operator.add, parts)
 
 
 def _rows_of(x: Tensor, group: Group) -> Tensor:
@@ -230,10 +248,10 @@ def _scatter(x: Tensor, parts: list[tuple[Group, Tensor]]) -> Tensor:
 
 
 def _padded(drawn: Tensor, counts: Tensor, per_sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Batches of varying sizes as rows (n, b) and weights (n, b, 1), padded with samples of weight 0."""
+    """Batches of varying sizes as rows (n, b) and weights (n, 1, b), padded with samples of weight 0."""
     node, j = segments(counts)
     rows = drawn.new_zeros(len(counts), max(1, int(counts.max())))
-    weights = per_sample.new_zeros(*rows.shape, 1)
+    weights = per_sample.new_zeros(len(rows), 1, rows.shape[1])
     rows[node, j] = drawn
-    weights[node, j, 0] = per_sample[node]
+    weights[node, 0, j] = per_sample[node]
     return rows, weights

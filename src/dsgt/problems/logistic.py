@@ -11,7 +11,7 @@ from dsgt.data.samples import DataLike
 from dsgt.data.sampling import Sampling
 from dsgt.data.shards import Shards
 from dsgt.problems.erm import check_labels
-from dsgt.problems.linear import LinearModel
+from dsgt.problems.linear import LinearModel, at_targets
 from dsgt.problems.newton import minimise
 
 
@@ -36,28 +36,21 @@ class Logistic(LinearModel):
             check_labels(self.test, self.classes, "test")
         self.scores = 1 if self.classes == 2 else self.classes
         self.dim = self.scores * self.rows.shape[1]
-        labels = self.data.targets[:, None]
         if self.scores == 1:
             # With the sign of the wrong answer in the row, a loss is softplus(z) and its slope sigmoid(z): no labels.
-            self.rows = self.rows * (1 - 2 * labels.to(self.rows.dtype))
-        else:
-            self._wanted = (labels == torch.arange(self.classes, device=labels.device)).to(self.rows.dtype)
-            """The probabilities that would be right, (N, C)."""
+            self.rows = self.rows * (1 - 2 * self.data.targets[:, None].to(self.rows.dtype))
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
         if self.scores == 1:
             return z.sigmoid_()
-        # softmax in place; torch's own takes three times as long over so few classes
-        z.sub_(z.amax(dim=-1, keepdim=True)).exp_()
-        z.div_(z.sum(dim=-1, keepdim=True))
-        return z.sub_(self._wanted.index_select(0, rows.reshape(-1)).view(z.shape))
+        labels = self.data.targets.index_select(0, rows.reshape(-1)).view(*z.shape[:-2], 1, -1)
+        return z.softmax(dim=-2).scatter_(-2, labels, -1.0, reduce="add")
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         if self.scores == 1:
             sign = 1 - 2 * targets.to(z.dtype)
-            return torch.nn.functional.softplus(sign * z[..., 0])
-        picked = z.gather(-1, targets.expand(z.shape[:-1])[..., None])[..., 0]
-        return z.logsumexp(dim=-1) - picked
+            return torch.nn.functional.softplus(sign * z[..., 0, :])
+        return z.logsumexp(dim=-2) - at_targets(z, targets)
 
     def _hessian_times(self, x: Tensor, v: Tensor) -> Tensor:
         """A' (diag(p) - p p') A v / N + l2 v."""

@@ -15,6 +15,13 @@ from dsgt.problems.base import Oracle
 
 MOST_NUMBERS = 1 << 16
 """Numbers in all nodes' batches, at most; torch would not use a second core for so few either."""
+MOST_MULTIPLICATIONS = 1 << 18
+"""In a node's product: for more, NumPy's BLAS starts threads, which torch's number of threads does not limit."""
+
+
+def is_worthwhile(nodes: int, numbers: int, scores: int) -> bool:
+    """For so many numbers in the longest batch of a node."""
+    return nodes * numbers <= MOST_NUMBERS and scores * numbers <= MOST_MULTIPLICATIONS
 
 
 def gradients(
@@ -22,26 +29,26 @@ def gradients(
     drawn: Callable[[int], Tensor],
     slope_: Callable[[Tensor, Tensor], Tensor],
     *,
-    shape: tuple[int, int],
+    shape: tuple[int, int, int],
     weights: Tensor | float,
 ) -> Oracle:
-    """Models of one score per sample, n nodes and b samples each: (x, k) -> the nodes' gradients, (n, d).
+    """n nodes, C scores per sample and b samples each, ``shape``: (x, k) -> the nodes' gradients, (n, C d).
 
-    ``drawn(k)`` gives the numbers of the samples, rows of the table; ``slope_`` the slopes of the loss at their scores,
-    in place; and ``weights``, a number or (n, b or 1, 1), how much each sample counts."""
-    (n, b), d = shape, table.shape[1]
-    scores = table.new_empty(n, 1, b)
+    ``drawn(k)`` gives the numbers of the samples, rows of the table; ``slope_`` the slopes of the loss at their scores
+    (n, C, b), which it may overwrite; and ``weights``, a number or (n, 1, b or 1), how much each sample counts."""
+    (n, C, b), d = shape, table.shape[1]
+    scores = table.new_empty(n, C, b)
     rows, A, z = table.numpy(), np.empty_like(table.numpy(), shape=(n, b, d)), scores.numpy()
     flat, transposed = A.reshape(n * b, d), A.transpose(0, 2, 1)
-    scale = weights if isinstance(weights, float) else weights.mT.numpy()
+    scale = weights if isinstance(weights, float) else weights.numpy()
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is stopped by the loop, as with torch
     def oracle(x: Tensor, k: int) -> Tensor:
         samples = drawn(k)
         rows.take(samples.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
-        np.matmul((x.detach() if x.requires_grad else x).numpy().reshape(n, 1, d), transposed, z)
-        slope_(scores, samples)
-        np.multiply(z, scale, z)
-        return torch.from_numpy(np.matmul(z, A).reshape(n, d))
+        np.matmul((x.detach() if x.requires_grad else x).numpy().reshape(n, C, d), transposed, z)
+        slope = slope_(scores, samples).numpy()
+        np.multiply(slope, scale, slope)
+        return torch.from_numpy(np.matmul(slope, A).reshape(n, C * d))
 
     return oracle

@@ -1,0 +1,116 @@
+"""What `dsgt compare` costs: the CPU time of one run of a comparison, by method, and of the whole command.
+
+    python benchmarks/compare.py                     this tree alone
+    python benchmarks/compare.py --base OTHER        beside another tree of this project: how many times as fast
+
+Trees take turns, each in a process of its own with one thread, and medians are shown. CPU time and not the clock on the
+wall, so that a busy machine hits both alike. The settings are the command's own defaults (the digits), which
+`make demo` runs too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+METHODS = ("dsgt", "dpsgd", "d2", "sgd")
+HERE = Path(__file__).resolve().parents[1]
+
+JOBS = """
+import sys, time
+from dsgt.comparison import Settings
+from dsgt.comparison.job import Job
+settings = Settings()
+for method in sys.stdin:
+    job = Job(settings, method.strip(), 0.05, 0)
+    began = time.process_time()
+    job()
+    print(time.process_time() - began, flush=True)
+"""
+COMMAND = "import sys; from dsgt.cli import app; app(sys.argv[1:])"
+
+
+def environment(tree: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Jobs:
+    """A process of one tree that does a run whenever it is told a method."""
+
+    def __init__(self, tree: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", JOBS],
+            env=environment(tree),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def seconds(self, method: str) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(method, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def command_seconds(tree: Path) -> float:
+    """Of the whole command with one worker: imports, weights, all runs, tables, figures and the report."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-c", COMMAND, "compare", *METHODS, "--workers", "1", "--out", folder],
+            env=environment(tree),
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def show(what: str, unit: str, times: dict[str, list[float]], scale: float) -> None:
+    middle = {name: scale * statistics.median(some) for name, some in times.items()}
+    found = f"{what:28}" + "".join(f"  {name} {seconds:8.2f} {unit}" for name, seconds in middle.items())
+    if "base" in middle:
+        found += f"   base / this {middle['base'] / middle['this']:5.2f}"
+    print(found, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", type=Path, help="another tree of this project, with its src/ folder")
+    parser.add_argument("--turns", type=int, default=15, help="runs of each method")
+    parser.add_argument("--commands", type=int, default=3, help="whole commands; 0 for none")
+    given = parser.parse_args()
+    trees = ({"base": given.base.resolve()} if given.base else {}) | {"this": HERE}
+    jobs = {name: Jobs(tree) for name, tree in trees.items()}
+    for method in METHODS:
+        for process in jobs.values():
+            process.seconds(method)  # the first loads things
+        times: dict[str, list[float]] = {name: [] for name in jobs}
+        for _ in range(given.turns):
+            for name, process in jobs.items():
+                times[name].append(process.seconds(method))
+        show(f"one run of {method}", "ms", times, 1e3)
+    for process in jobs.values():
+        process.close()
+    if given.commands:
+        times = {name: [] for name in trees}
+        for _ in range(given.commands):
+            for name, tree in trees.items():
+                times[name].append(command_seconds(tree))
+        show("dsgt compare, whole", "s ", times, 1)
+
+
+if __name__ == "__main__":
+    main()
