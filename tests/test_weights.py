@@ -145,7 +145,7 @@ def test_random_weights_depend_on_the_seed_and_the_round_only(kind: str) -> None
     assert first.random
     assert first.changes
     assert repr(first) == repr(second)
-    assert repr(first) != repr(other) or kind in ("periodic", "two")  # their numbers are those of what they are made of
+    assert repr(first) != repr(other)
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if name.startswith("large")])

@@ -121,9 +121,9 @@ class Weights(ABC):
         return int(self.matrices[0].shape[0])
 
     def __repr__(self) -> str:
-        """The name and the numbers: what tells it from others that are made of the same matrices."""
+        """The name, the numbers and the weights it is made of: what tells it from others of the same matrices."""
         values = {f.name: getattr(self, f.name) for f in parameters(self)}
-        numbers = [f"{name}={value}" for name, value in values.items() if isinstance(value, int | float)]
+        numbers = [f"{name}={value}" for name, value in values.items() if isinstance(value, int | float | Weights)]
         return f"{type(self).__name__}({', '.join(numbers)})"
 
 
