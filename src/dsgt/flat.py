@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 
 def flattened(values: Sequence[Tensor], *, dtype: torch.dtype | None = None) -> Tensor:
@@ -23,3 +24,9 @@ def link(parameters: Sequence[Tensor], vector: Tensor) -> None:
     """Make every parameter a view of its part of the vector."""
     for p, view in zip(parameters, views(vector, parameters), strict=True):
         p.data = view
+
+
+def apart(view: Tensor) -> Tensor:
+    """The same memory, but a storage of its own that it fills: safetensors and Accelerate take parts of one storage for
+    copies of one tensor, and torch.save writes all of it for each."""
+    return from_dlpack(view) if view.numel() and view.device.type in ("cpu", "cuda") else view

@@ -50,6 +50,12 @@ class InnerMoves:
             p.grad = None
         return self._start - self._x
 
+    def blank(self) -> dict[str, Tensor]:
+        """``tensors`` before the first step, which is what makes them."""
+        zero = torch.zeros_like(self._x)
+        self.at(zero) * zero
+        return {name: torch.zeros_like(v) for name, v in self.tensors().items()}
+
     def tensors(self) -> dict[str, Tensor]:
         """What the inner optimizer remembers, as flat vectors, and one number a parameter where it counts."""
         found: dict[str, Tensor] = {}

@@ -23,6 +23,7 @@ from dsgt.optim.groups import Groups
 from dsgt.optim.guards import EqualGradients, refuse_ddp
 from dsgt.optim.moves import Clipped, InnerMoves, defaults
 from dsgt.optim.parameters import Parameters
+from dsgt.optim.saved import SAVE_APART, blank, read, tables
 from dsgt.topologies.needs import check
 
 AGREE_EVERY = 100
@@ -46,7 +47,7 @@ class Optimizer(torch.optim.Optimizer):
     "mean", or each its "own". ``unused="zero"`` accepts parameters without a gradient in a step. ``uncoordinated=True``
     allows every node an lr of its own, for methods that stay exact so.
 
-    Parameters and their gradients are views of one flat vector each, so a mixing is one message. Parameters in
+    Parameters and their gradients are parts of one flat vector each, so a mixing is one message. Parameters in
     half precision keep a float32 master copy, and everything the method remembers is float32.
     """
 
@@ -89,7 +90,8 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError("0 parameters were given; give model.parameters()")
         inside = defaults(algorithm.inner)
         chosen = {} if weight_decay is None else {"weight_decay": weight_decay}
-        super().__init__(given, {"lr": lr, "weight_decay": 0.0, **inside, **chosen})  # type: ignore[arg-type]
+        method = {"method": self._identity()["algorithm"]}
+        super().__init__(given, {"lr": lr, "weight_decay": 0.0, **inside, **chosen, **method})  # type: ignore[arg-type]
         self._groups = Groups(self.param_groups, decay_inside="weight_decay" in inside)
         self._parameters = Parameters(self._groups.trained, unused=unused)
         self._uncoordinated = uncoordinated
@@ -103,8 +105,6 @@ class Optimizer(torch.optim.Optimizer):
         self._seen: float | None = None
         self._update = engine.Updates(algorithm, network, keep_x=True)
         self._inner = None if algorithm.inner is None else InnerMoves(algorithm.inner, self._groups, self._master())
-        for p in self._parameters.tensors:
-            self.state[p] = {}  # not empty: torch.distributed.checkpoint would take a step to fill it
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._parameters.clear()
@@ -179,35 +179,52 @@ class Optimizer(torch.optim.Optimizer):
             recalibrate_batch_norm(mean, recalibrate, self.network, self._weight)
         return mean
 
+    @property  # type: ignore[override]
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """What the method and an inner optimizer remember, with every parameter in its shape, and the node's number:
+        to be read. Waits for this node's messages in flight."""
+        if self._unfinished:
+            return {}
+        made = tables(self._held() or self._blank(), self._numbers(), self._parameters.tensors)
+        return dict(zip(self._parameters.tensors, made, strict=True))
+
+    @state.setter
+    def state(self, _: Any) -> None:
+        """torch's constructor begins with an empty one, and loading is done by ``load_state_dict``."""
+
     def state_dict(self) -> dict[str, Any]:
-        """Complete with the parameters' own state_dict: waits for this node's messages in flight."""
+        """Complete with the parameters' own state_dict: waits for this node's messages in flight. The tensors stand in
+        the entry ``dsgt`` as flat vectors, and in ``state`` as parts of the same memory with every parameter."""
         self._check_whole()
         saved = self.blank_state_dict()
-        held = {} if self._state is None else tensors(self._state)
-        if self._inner is not None and held:
-            held |= self._inner.tensors()
-        saved["dsgt"] |= {"round": self.round, "tensors": {name: v.clone() for name, v in held.items()}}
+        held = {name: v.clone() for name, v in self._held().items()}
+        made = tables(held or self._blank(), self._numbers(), self._parameters.tensors)
+        params = [p for group in self.param_groups for p in group["params"]]
+        saved["state"] = dict(zip((i for i, p in enumerate(params) if p.requires_grad), made, strict=True))
+        saved["dsgt"] |= {"round": self.round, "tensors": held}
         return saved
 
     def blank_state_dict(self) -> dict[str, Any]:
         """``state_dict`` as it was before the first step, and whatever became of the last one."""
         saved = super().state_dict()
-        saved["dsgt"] = {**self._identity(), "round": 0, "tensors": {}}
+        saved["state"], saved["dsgt"] = {}, {**self._identity(), "round": 0, "tensors": {}}
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on exactly where ``state_dict`` was taken; the parameters are set as well."""
-        saved = state_dict.get("dsgt")
-        if saved is None:
-            raise ValueError("this state_dict was not saved by a dsgt.Optimizer: it has no entry 'dsgt'")
+        """Go on exactly where ``state_dict`` was taken; the parameters are set as well. One that has lost the entry
+        ``dsgt`` on its way, as by torch.distributed.checkpoint, is read from ``state``. All nodes must load at once."""
+        saved = state_dict.get("dsgt") or read(state_dict, self.param_groups)
         for key, value in self._identity().items():
             if saved[key] != value:
-                raise ValueError(f"this state_dict was saved with {key} = {saved[key]}, but here it is {value}")
+                hint = f". {SAVE_APART}" * (key == "node" and "dsgt" not in state_dict)
+                raise ValueError(f"this state_dict was saved with {key} = {saved[key]}, but here it is {value}{hint}")
         vector = self._parameters.vector
         x = saved["tensors"].get("x")
         if x is not None and x.shape != vector.shape:
             raise ValueError(f"this state_dict holds {x.numel()} parameters, but here there are {vector.numel()}")
-        super().load_state_dict({k: v for k, v in state_dict.items() if k != "dsgt"})
+        super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
+        for group in self.param_groups:
+            group.setdefault("method", self._identity()["algorithm"])
         self._groups.groups = self.param_groups
         self.round, self._unfinished, self._state, self._seen = saved["round"], False, None, None
         if x is None:
@@ -217,12 +234,27 @@ class Optimizer(torch.optim.Optimizer):
         if self._inner is not None:
             self._inner.load(inner)
         # a blank state of this method says which fields are messages; its own message, if any, is waited for
-        blank = self.algorithm.init(values["x"], self.network.at(self.round))
-        tensors(blank)
-        self._state = with_tensors(blank, values)
+        empty = self.algorithm.init(values["x"], self.network.at(self.round))
+        tensors(empty)
+        self._state = with_tensors(empty, values)
         with torch.no_grad():
             self._parameters.follow()
             self._write(self._state.x)
+
+    def _held(self) -> dict[str, Tensor]:
+        """The node's memory itself; nothing before the first step."""
+        if self._state is None:
+            return {}
+        return tensors(self._state) | ({} if self._inner is None else self._inner.tensors())
+
+    def _blank(self) -> dict[str, Tensor]:
+        """Names and shapes of what will be held."""
+        x = self._master()
+        inner = {} if self.algorithm.inner is None else InnerMoves(self.algorithm.inner, self._groups, x).blank()
+        return blank(self.algorithm, x) | inner
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"nodes": self.network.nodes, "node": self.network.node, "round": self.round}
 
     def _facts(self) -> dict[str, Any]:
         """What must be the same at all nodes."""

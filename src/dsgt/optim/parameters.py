@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from dsgt.flat import flattened, link, views
+from dsgt.flat import apart, flattened, views
 
 
 class Parameters:
-    """Every parameter is a view of ``vector`` and its gradient one of ``gradient``, so that a message is one tensor."""
+    """Parameters have their memory in ``vector`` and gradients in ``gradient``, so that a message is one tensor."""
 
     def __init__(self, named: Sequence[tuple[str, Tensor]], *, unused: str) -> None:
         if unused not in ("error", "zero"):
@@ -21,7 +21,8 @@ class Parameters:
         self._unused = unused
         _check_alike(named)
         self.vector = flattened(self.tensors)
-        link(self.tensors, self.vector)
+        for p, view in zip(self.tensors, views(self.vector, self.tensors), strict=True):
+            p.data = apart(view)
         self.gradient = torch.empty_like(self.vector)
         self._fresh: set[int] = set()
         for p in self.tensors:
@@ -56,7 +57,7 @@ class Parameters:
                     "first (model.to, model.double) and make the optimizer afterwards"
                 )
             view.copy_(p)
-            p.data = view
+            p.data = apart(view)
 
     def collect(self) -> Tensor:
         """The flat gradient, as backward or the script left it in the parameters' ``grad``."""
