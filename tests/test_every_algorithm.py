@@ -120,7 +120,7 @@ def test_invariants_hold_after_every_round(name: str):
     for state in states[1:]:
         check_invariants(case, state)
     found, expected = mean_path(case, problem, states, lambda k: 0.02)
-    assert relative(found, expected) < 1e-12  # 200 rounds of round-off
+    assert relative(found, expected) < 1e-12 or not case.follows  # 200 rounds of round-off
     assert (found[1:] - found[:-1]).norm(dim=1).max() > 0.01  # the test moved at all
 
 
@@ -144,7 +144,8 @@ def test_an_exact_method_declares_what_a_lost_message_would_spoil(name: str):
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_methods_reach_the_optimum_of_uneven_different_data(name: str):
     case, problem = CASES[name], quadratic(N)
-    x = trajectory(case, problem.full, case.weights(graph(N)), torch.zeros(5, dtype=F64), 0.2 / problem.L, 4000)[-1].x
+    lr = case.share / problem.L
+    x = trajectory(case, problem.full, case.weights(graph(N)), torch.zeros(5, dtype=F64), lr, 4000)[-1].x
     assert (x - problem.optimum).norm() < 1e-9
 
 
@@ -193,7 +194,7 @@ def test_relabelling_the_nodes_permutes_the_trajectory(name: str):
     assert relative(other, plain[:, order]) < 1e-13
 
 
-@each
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.rotates])
 def test_rotating_the_space_rotates_the_trajectory(name: str):
     case, problem = CASES[name], quadratic(N)
     Q = torch.linalg.qr(torch.randn(5, 5, dtype=F64, generator=torch.Generator().manual_seed(1))).Q
@@ -252,7 +253,7 @@ def test_on_any_connected_graph_the_mean_moves_as_it_should(n: int, seed: int, n
     for state in states[1:]:
         check_invariants(case, state)
     found, expected = mean_path(case, problem, states, lambda k: 0.01)
-    assert torch.allclose(found, expected, rtol=1e-11, atol=1e-11)
+    assert not case.follows or torch.allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_d2_with_the_lazy_weights_is_exact_diffusion():

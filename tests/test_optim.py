@@ -109,7 +109,7 @@ class Anchored(Algorithm[Start]):
 CHANGING = {
     name: case.algorithm
     for name, case in CASES.items()
-    if not (case.algorithm.needs.static or case.algorithm.needs.average)
+    if not (case.algorithm.needs.static or case.algorithm.needs.average or case.mixes_first)
 }
 
 

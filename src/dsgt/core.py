@@ -7,6 +7,7 @@ elementwise arithmetic, reductions over the last axis with ``keepdim=True``, and
 from __future__ import annotations
 
 import inspect
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
@@ -253,10 +254,22 @@ class Inner:
         return hash(repr(self))
 
 
-def parameter(default: T, meaning: str, *, least: float | None = None, below: float | None = None) -> T:
-    """A field of a method: its default, what it means, and the range least <= value < below."""
-    made: T = field(default=default, metadata={"meaning": meaning, "least": least, "below": below})
+def parameter(
+    default: T,
+    meaning: str,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> T:
+    """A field of a method: its default, what it means, and the range least <= value <= most, above < value < below."""
+    bounds = {"at least": least, "above": above, "at most": most, "below": below}
+    made: T = field(default=default, metadata={"meaning": meaning, "bounds": bounds})
     return made
+
+
+_HOLDS = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
 
 
 def parameters(method: object) -> tuple[Field[Any], ...]:
@@ -307,10 +320,11 @@ class Algorithm(ABC, Generic[S]):
     def __post_init__(self) -> None:
         """Called by a dataclass: every parameter must lie in its range."""
         for f in parameters(self):
-            value, least, below = getattr(self, f.name), f.metadata.get("least"), f.metadata.get("below")
-            if not ((least is None or value >= least) and (below is None or value < below)):
-                asked = [f"at least {least}"] * (least is not None) + [f"below {below}"] * (below is not None)
-                raise ValueError(f"{f.name} of {type(self).__name__} is {value}; expected {' and '.join(asked)}")
+            value, bounds = getattr(self, f.name), f.metadata.get("bounds", {})
+            asked = {words: bound for words, bound in bounds.items() if bound is not None}
+            if not all(_HOLDS[words](value, bound) for words, bound in asked.items()):
+                expected = " and ".join(f"{words} {bound}" for words, bound in asked.items())
+                raise ValueError(f"{f.name} of {type(self).__name__} is {value}; expected {expected}")
 
     @abstractmethod
     def init(self, x: Tensor, mix: Mix) -> S:

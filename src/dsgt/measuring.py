@@ -52,7 +52,7 @@ class Table:
         """After round k, if it is due and not known from a checkpoint."""
         if not self.due(k) or (self.rows and self.rows[-1]["round"] == k):
             return
-        x = self.network.gather(state.x)
+        x = self.network.gather(self.algorithm.model(state))
         seen = Snapshot(k, x, state, self.problem, self.network, seconds, self.algorithm)
         row: Row = {"round": k} | {name: metric(seen) for name, metric in self.metrics.items()}
         self._check_loss(seen, row.get("loss", 0.0))

@@ -134,7 +134,7 @@ class Result(Generic[S]):
     rows: list[dict[str, float]]
     state: S
     x: Tensor
-    """Every node's model, (n, m)."""
+    """Every node's model, (n, m): what ``Algorithm.model`` takes from the last state."""
 
     def column(self, name: str) -> list[float]:
         return [row[name] for row in self.rows]
@@ -203,7 +203,7 @@ def run(
         except DivergedError as error:
             attempt = Attempt(algorithm, problem, network, start, seed)
             raise error.told(where=keeper.where(), attempt=attempt) from error
-    return Result(table.rows, state, network.gather(state[0]))
+    return Result(table.rows, state, network.gather(algorithm.model(state)))
 
 
 def _follow(states: Iterator[tuple[int, S]], table: Table, keeper: Keeper, seconds: float) -> S:
@@ -213,7 +213,7 @@ def _follow(states: Iterator[tuple[int, S]], table: Table, keeper: Keeper, secon
         seconds += time.perf_counter() - resumed
         table.measure(k, state, seconds)
         if keeper.is_due:
-            keeper.save(Progress(k, state, table.rows, seconds))
+            keeper.save(Progress(k, state, table.rows, seconds, table.algorithm.model(state)))
         if k == table.rounds:
             return state
         del state  # what nobody holds may be overwritten

@@ -78,6 +78,89 @@ class QuasiGlobal:
 
 
 @dataclass(frozen=True)
+class Averaged:
+    """SGD along a moving mean of the gradients."""
+
+    beta: float
+
+    def __call__(self, x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, m = [x], torch.zeros_like(x)
+        for k, g in enumerate(gradients):
+            m = self.beta * m + (1 - self.beta) * g
+            path.append(path[-1] - lr(k) * m)
+        return path
+
+
+@dataclass(frozen=True)
+class Nesterov:
+    """As torch.optim.SGD(nesterov=True) has it."""
+
+    beta: float
+
+    def __call__(self, x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, m = [x], torch.zeros_like(x)
+        for k, g in enumerate(gradients):
+            m = self.beta * m + g
+            path.append(path[-1] - lr(k) * (g + self.beta * m))
+        return path
+
+
+@dataclass(frozen=True)
+class Accelerated:
+    """Nesterov's scheme with three sequences, for strong convexity mu."""
+
+    mu: float
+
+    def __call__(self, y: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, v = [y], y
+        for k, g in enumerate(gradients):
+            alpha = (self.mu * lr(k)) ** 0.5
+            x = path[-1] - lr(k) * g
+            v = (1 - alpha) * v + alpha * path[-1] - lr(k) / alpha * g
+            path.append((x + alpha * v) / (1 + alpha))
+        return path
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Without correction of the start, eps under the root."""
+
+    beta1: float
+    beta2: float
+    eps: float
+
+    def __call__(self, x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, m, v = [x], torch.zeros_like(x), torch.zeros_like(x)
+        for k, g in enumerate(gradients):
+            m, v = self.beta1 * m + (1 - self.beta1) * g, self.beta2 * v + (1 - self.beta2) * g**2
+            path.append(path[-1] - lr(k) * m / (v + self.eps).sqrt())
+        return path
+
+
+@dataclass(frozen=True)
+class AMSGrad:
+    """Divides by the largest second moment before the present round."""
+
+    beta1: float
+    beta2: float
+    eps: float
+
+    def __call__(self, x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+        path, m, v, highest = [x], torch.zeros_like(x), torch.zeros_like(x), torch.full_like(x, self.eps)
+        for k, g in enumerate(gradients):
+            m, v = self.beta1 * m + (1 - self.beta1) * g, self.beta2 * v + (1 - self.beta2) * g**2
+            path.append(path[-1] - lr(k) * m / highest.sqrt())
+            highest = torch.maximum(highest, v)
+        return path
+
+
+def dual_averaging(x: Tensor, gradients: Sequence[Tensor], lr: Rate) -> list[Tensor]:
+    """The start minus lr times the sum of all gradients."""
+    sums = torch.stack(list(gradients)).cumsum(dim=0)
+    return [x, *(x - lr(k) * total for k, total in enumerate(sums))]
+
+
+@dataclass(frozen=True)
 class Case:
     """What holds for one method; the tests of all methods ask this table and no name."""
 
@@ -85,12 +168,20 @@ class Case:
     weights: Weights = metropolis
     mean: Mean = HeavyBall()
     """What the mean model does, whatever the network; also one node alone."""
+    follows: bool = True
+    """Whether it does so among many nodes too. Not if every node divides by numbers of its own."""
     carrier: str = "x"
     """The field of the state whose mean over the nodes is that mean model."""
     mass: str | None = None
     """A field of the state whose sum over the nodes stays n."""
     atc: bool = False
     """With W = 11'/n and equal starts every node is the mean, step by step."""
+    rotates: bool = True
+    """Whether all directions of the space are alike to it; not if it looks at coordinates."""
+    share: float = 0.2
+    """Of 1/L: a learning rate at which it reaches the optimum of the quadratics below, if it is exact."""
+    mixes_first: bool = False
+    """Whether it mixes the models before the first gradient."""
     limit: Callable[[float], float] | None = None
     """lambda_n -> the lr L at which it stops converging on quadratics (ALGORITHMS, section 2)."""
 
@@ -111,6 +202,18 @@ CASES: dict[str, Case] = {
     ),
     "momentum-dsgd": Case(dsgt.MomentumDSGD(), mean=HeavyBall(0.9), atc=True, limit=lambda low: 3.8),
     "qg-dsgdm": Case(dsgt.QGDSGDm(), mean=QuasiGlobal(0.9, 0.9), atc=True, limit=lambda low: 2 + 0.18 / 1.9),
+    "momentum-tracking": Case(dsgt.MomentumTracking(), mean=HeavyBall(0.9)),
+    "dsgt-hb": Case(dsgt.DSGTHB(), mean=Averaged(0.9), atc=True),
+    "dsgt-nesterov": Case(dsgt.DSGTNesterov(), mean=Nesterov(0.9), atc=True),
+    "dsmt": Case(dsgt.DSMT(), mean=Averaged((1 / (1 + 0.19**0.5)) ** 0.5)),
+    "acc-dngd": Case(dsgt.AccDNGD(), mean=Accelerated(0.01), share=0.05),
+    "gtadam": Case(dsgt.GTAdam(), mean=Adam(0.9, 0.999, 0.01), follows=False, rotates=False),
+    "decentralized-amsgrad": Case(
+        dsgt.DecentralizedAMSGrad(), mean=AMSGrad(0.9, 0.999, 0.01), follows=False, rotates=False
+    ),
+    "dda": Case(dsgt.DDA(), mean=dual_averaging),
+    "gradient-push": Case(dsgt.GradientPush(), push, carrier="v", mass="w", mixes_first=True),
+    "push-diging": Case(dsgt.PushDIGing(), push, carrier="u", mass="w"),
 }
 
 

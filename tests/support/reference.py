@@ -138,14 +138,180 @@ def momentum_dsgd(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta
 
 
 def qg_dsgdm(
-    G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9, mu: float = 0.9
+    G: Gradient,
+    W: Weights,
+    X: Array,
+    lr: Rate,
+    rounds: int,
+    beta: float = 0.9,
+    mu: float = 0.9,
+    nesterov: bool = False,
 ) -> list[Array]:
     path, quasi_global = [X], np.zeros_like(X)
     for k in range(rounds):
-        M = beta * quasi_global + G(X, k)
-        X, before = W(k) @ (X - lr(k) * M), X
+        S = G(X, k)
+        M = beta * quasi_global + S
+        X, before = W(k) @ (X - lr(k) * (S + beta * M if nesterov else M)), X
         quasi_global = mu * quasi_global + (1 - mu) * (before - X) / lr(k)
         path.append(X)
+    return path
+
+
+def momentum_tracking(
+    G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9, published_start: bool = False
+) -> list[Array]:
+    path, U, C = [X], np.zeros_like(X), np.zeros_like(X)
+    if published_start:
+        S = G(X, 0)
+        U = C = (S - S.mean(axis=0)) / (1 - beta)
+    for k in range(rounds):
+        U = beta * U + G(X, k)
+        X = W(max(k - 1, 0)) @ X - lr(k) * (U - C)
+        C = W(k) @ (C - U) + U
+        path.append(X)
+    return path
+
+
+def dsgt_hb(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9) -> list[Array]:
+    path, S = [X], G(X, 0)
+    Y = W(0) @ S
+    U = (1 - beta) * Y
+    for k in range(rounds):
+        X = W(k) @ (X - lr(k) * U)
+        path.append(X)
+        new = G(X, k + 1)
+        Y, S = W(k + 1) @ (Y + new - S), new
+        U = beta * U + (1 - beta) * Y
+    return path
+
+
+def dsgt_nesterov(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9) -> list[Array]:
+    """Published nowhere: DSGT with torch.optim.SGD(momentum=beta, nesterov=True) fed with the tracker."""
+    path, S = [X], G(X, 0)
+    Y, buffer = S, np.zeros_like(X)
+    for k in range(rounds):
+        buffer = beta * buffer + Y
+        X = W(k) @ (X - lr(k) * (Y + beta * buffer))
+        path.append(X)
+        new = G(X, k + 1)
+        Y, S = W(k) @ Y + new - S, new
+    return path
+
+
+def dsmt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, lam: float = 0.9) -> list[Array]:
+    """The first Y is mixed, as all others are."""
+    r = (1 - np.sqrt(1 - lam**2)) / (1 + np.sqrt(1 - lam**2))
+    ew = (1 + r) / 2
+    be = np.sqrt(ew)
+    path, half = [X], (np.eye(len(X)) + W(0)) / 2
+    Xl, Y, Yl, Z = X, np.zeros_like(X), np.zeros_like(X), np.zeros_like(X)
+    for k in range(rounds):
+        new = be * Z + (1 - be) * G(X, k)
+        Yt, Ylt = Y + new - Z, Yl + new - Z
+        Y, Yl, Z = (1 + ew) * half @ Yt - ew * Ylt, Yt, new
+        Xt, Xlt = X - lr(k) * Y, Xl - lr(k) * Y
+        X, Xl = (1 + ew) * half @ Xt - ew * Xlt, Xt
+        path.append(X)
+    return path
+
+
+def acc_dngd(G: Gradient, W: Weights, Y: Array, lr: Rate, rounds: int, mu: float = 0.01, L: float = 1.0) -> list[Array]:
+    """With mu = 0 the form for convex functions, for a constant step."""
+    path, V, new = [Y], Y, G(Y, 0)
+    S, alpha = new, np.sqrt((mu or L) * lr(0))
+    for k in range(rounds):
+        A, eta = W(max(k - 1, 0)), lr(k)
+        if mu:
+            alpha = np.sqrt(mu * eta)
+            X = A @ Y - eta * S
+            V = (1 - alpha) * A @ V + alpha * A @ Y - eta / alpha * S
+            Y = (X + alpha * V) / (1 + alpha)
+        else:
+            X, V = A @ Y - eta * S, A @ V - eta / alpha * S
+            alpha = (np.sqrt(alpha**4 + 4 * alpha**2) - alpha**2) / 2
+            Y = (1 - alpha) * X + alpha * V
+        path.append(Y)
+        old, new = new, G(Y, k + 1)
+        S = W(k) @ S + new - old
+    return path
+
+
+def gtadam(
+    G: Gradient,
+    W: Weights,
+    X: Array,
+    lr: Rate,
+    rounds: int,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 0.01,
+    cap: float = np.inf,
+) -> list[Array]:
+    path, S = [X], G(X, 0)
+    Y, M, V = S, np.zeros_like(X), np.zeros_like(X)
+    for k in range(rounds):
+        M = beta1 * M + (1 - beta1) * Y
+        V = np.minimum(beta2 * V + (1 - beta2) * Y**2, cap)
+        X = W(max(k - 1, 0)) @ X - lr(k) * M / np.sqrt(V + eps)
+        path.append(X)
+        new = G(X, k + 1)
+        Y, S = W(k) @ Y + new - S, new
+    return path
+
+
+def decentralized_amsgrad(
+    G: Gradient,
+    W: Weights,
+    X: Array,
+    lr: Rate,
+    rounds: int,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 0.01,
+) -> list[Array]:
+    path, M, v = [X], np.zeros_like(X), np.zeros_like(X)
+    highest = WU = np.full_like(X, eps)
+    for k in range(rounds):
+        S = G(X, k)
+        M, v = beta1 * M + (1 - beta1) * S, beta2 * v + (1 - beta2) * S**2
+        X = W(max(k - 1, 0)) @ X - lr(k) * M / np.sqrt(np.maximum(WU, eps))
+        path.append(X)
+        higher = np.maximum(highest, v)
+        U, highest = WU + higher - highest, higher
+        WU = W(k) @ U
+    return path
+
+
+def dda(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    """With psi = |x - x_0|^2 / 2, and no constraint."""
+    path, start, Z = [X], X, np.zeros_like(X)
+    for k in range(rounds):
+        Z = W(max(k - 1, 0)) @ Z + G(X, k)
+        X = start - lr(k) * Z
+        path.append(X)
+    return path
+
+
+def gradient_push(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    """Combine, then adapt; the first messages travel over W(0)."""
+    A, path, w = W(0), [], np.ones((len(X), 1))
+    for k in range(rounds + 1):
+        mixed, w = A @ X, A @ w
+        Z = mixed / w
+        path.append(Z)
+        X, A = mixed - lr(k) * G(Z, k), W(k)
+    return path
+
+
+def push_diging(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    path, U, v, S = [X], X, np.ones((len(X), 1)), G(X, 0)
+    Y = S
+    for k in range(rounds):
+        U, v = W(k) @ (U - lr(k) * Y), W(k) @ v
+        X = U / v
+        path.append(X)
+        new = G(X, k + 1)
+        Y, S = W(k) @ Y + new - S, new
     return path
 
 
@@ -163,4 +329,14 @@ REFERENCE = {
     "decentlam": decentlam,
     "momentum-dsgd": momentum_dsgd,
     "qg-dsgdm": qg_dsgdm,
+    "momentum-tracking": momentum_tracking,
+    "dsgt-hb": dsgt_hb,
+    "dsgt-nesterov": dsgt_nesterov,
+    "dsmt": dsmt,
+    "acc-dngd": acc_dngd,
+    "gtadam": gtadam,
+    "decentralized-amsgrad": decentralized_amsgrad,
+    "dda": dda,
+    "gradient-push": gradient_push,
+    "push-diging": push_diging,
 }

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsgt.algorithms.acc_dngd import AccDNGD as AccDNGD
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD as AtcDPSGD
 from dsgt.algorithms.aug_dgm import AugDGM as AugDGM
 from dsgt.algorithms.d2 import D2 as D2
+from dsgt.algorithms.dda import DDA as DDA
 from dsgt.algorithms.decentlam import DecentLaM as DecentLaM
+from dsgt.algorithms.decentralized_amsgrad import DecentralizedAMSGrad as DecentralizedAMSGrad
 from dsgt.algorithms.dpsgd import DPSGD as DPSGD
 from dsgt.algorithms.dsgt import DSGT as DSGT
+from dsgt.algorithms.dsgt_hb import DSGTHB as DSGTHB
+from dsgt.algorithms.dsgt_nesterov import DSGTNesterov as DSGTNesterov
+from dsgt.algorithms.dsmt import DSMT as DSMT
 from dsgt.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
 from dsgt.algorithms.extra import EXTRA as EXTRA
 from dsgt.algorithms.gnsd import GNSD as GNSD
+from dsgt.algorithms.gradient_push import GradientPush as GradientPush
+from dsgt.algorithms.gtadam import GTAdam as GTAdam
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
+from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
+from dsgt.algorithms.push_diging import PushDIGing as PushDIGing
 from dsgt.algorithms.qg_dsgdm import QGDSGDm as QGDSGDm
 from dsgt.algorithms.sgd import SGD as SGD
 from dsgt.algorithms.sgp import SGP as SGP
@@ -33,6 +43,19 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     "decentlam": DecentLaM,
     "momentum-dsgd": MomentumDSGD,
     "qg-dsgdm": QGDSGDm,
+    "momentum-tracking": MomentumTracking,
+    "dsgt-hb": DSGTHB,
+    "dsgt-nesterov": DSGTNesterov,
+    "dsmt": DSMT,
+    "acc-dngd": AccDNGD,
+    "gtadam": GTAdam,
+    "decentralized-amsgrad": DecentralizedAMSGrad,
+    "dda": DDA,
+    "gradient-push": GradientPush,
+    "push-diging": PushDIGing,
 }
+
+ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging"}
+"""Other names under which the same update was published."""
 
 __all__ = ["ALGORITHMS", *(kind.__name__ for kind in ALGORITHMS.values())]

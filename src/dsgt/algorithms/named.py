@@ -6,7 +6,7 @@ import math
 from dataclasses import Field
 from typing import Any, get_type_hints
 
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, ALIASES
 from dsgt.core import Algorithm, parameters
 from dsgt.factories import Factory, is_factory, lookup
 from dsgt.text import nearest
@@ -21,10 +21,11 @@ def method(text: str) -> Algorithm[Any]:
     ``module:name`` is your own: a method, its class, or a function that makes one.
     """
     name, colon, given = text.partition(":")
+    name = ALIASES.get(name, name)
     if name not in ALGORITHMS:
         if is_factory(text):
             return own_method(lookup(text, "method"))
-        raise ValueError(nearest(name, ALGORITHMS, "method"))
+        raise ValueError(nearest(name, [*ALGORITHMS, *ALIASES], "method"))
     kind = ALGORITHMS[name]
     if not colon:
         return kind()

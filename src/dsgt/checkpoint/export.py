@@ -13,6 +13,8 @@ from dsgt.checkpoint.folder import parts_of
 from dsgt.checkpoint.part import CheckpointError, DifferentError, Part, under
 from dsgt.layout import Layout
 
+MODELS = ("output", "state.x", "optimizer.x")
+"""Where a model is, what the method promises something of before the point where it asks for gradients."""
 MOST_NAMED = 8
 """Parameters that an error names."""
 
@@ -26,7 +28,7 @@ def models(folder: str | Path, *, without: Collection[int] = ()) -> tuple[int, T
     k, parts = parts_of(folder, without)
     rows = []
     for part in parts:
-        x = part.tensors.get("state.x", part.tensors.get("optimizer.x"))
+        x = next((part.tensors[name] for name in MODELS if name in part.tensors), None)
         if x is None:
             raise CheckpointError(f"{folder} holds no models in round {k}; was it written by run or Training?")
         rows.append(x if part.node is None else x[None])
@@ -49,7 +51,7 @@ def export(folder: str | Path, path: str | Path, model: nn.Module | None = None)
     _, parts = parts_of(folder, ())
     trained = under("model.", parts[0].tensors)
     if trained:
-        found = {name: _mean([part.tensors[f"model.{name}"] for part in parts]) for name in trained}
+        found = {name: _mean([_taken(part, name) for part in parts]) for name in trained}
         wanted = {} if model is None else model.state_dict()
     else:
         found = _unflattened(folder, parts[0], alone=model is None)
@@ -61,6 +63,10 @@ def export(folder: str | Path, path: str | Path, model: nn.Module | None = None)
     else:
         save_file(found, path)
     return found
+
+
+def _taken(part: Part, name: str) -> Tensor:
+    return part.tensors.get(f"output.{name}", part.tensors[f"model.{name}"])
 
 
 def _mean(values: list[Tensor]) -> Tensor:

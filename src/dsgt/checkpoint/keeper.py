@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 import torch
+from torch import Tensor
 
 from dsgt.checkpoint.folder import SaveError, in_use, load, save
 from dsgt.checkpoint.lock import Lock
@@ -39,6 +40,8 @@ class Progress(Generic[S]):
     state: S
     rows: list[Row]
     seconds: float
+    model: Tensor | None = None
+    """What a user takes home, where that may be something else than the state's x."""
 
 
 class Keeper:
@@ -141,6 +144,8 @@ class Keeper:
         columns = [list(row.values()) for row in progress.rows]
         content = {f"state.{name}": t for name, t in tensors(progress.state).items()}
         content |= {f"network.{name}": t for name, t in self.network.progress().items()}
+        if progress.model is not None and progress.model is not progress.state[0]:
+            content["output"] = progress.model
         content["rows"] = torch.tensor(columns, dtype=torch.float64)
         try:
             save(

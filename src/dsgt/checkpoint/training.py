@@ -36,6 +36,8 @@ class Optimizer(Protocol):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
 
+    def taken(self) -> dict[Tensor, Tensor]: ...
+
 
 @dataclass(frozen=True)
 class Training:
@@ -93,6 +95,9 @@ class Training:
         saved = self.optimizer.state_dict()
         content = {f"optimizer.{name}": t for name, t in saved["dsgt"]["tensors"].items()}
         content |= {f"model.{name}": t for name, t in _tensors(self.model).items()}
+        if taken := self.optimizer.taken():
+            content |= {f"output.{name}": taken[p] for name, p in self.model.named_parameters() if p in taken}
+            content["output"] = torch.cat([v.reshape(-1) for v in taken.values()])
         content |= {f"random.{device}": t for device, t in _random_states().items()}
         network = self.optimizer.network
         content |= {f"network.{name}": t for name, t in network.progress().items()}

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, ALIASES
 from dsgt.algorithms.named import label, method
 from dsgt.commands.completion import starting
 from dsgt.commands.errors import plain_errors
@@ -25,7 +25,9 @@ EPILOG = "Examples:\n\n- `dsgt methods dsgt` shows its equation, its guarantee a
 def methods_command(
     name: Annotated[
         str | None,
-        typer.Argument(help="Which method; all of them in a table by default.", autocompletion=starting(ALGORITHMS)),
+        typer.Argument(
+            help="Which method; all of them in a table by default.", autocompletion=starting([*ALGORITHMS, *ALIASES])
+        ),
     ] = None,
 ) -> None:
     """List the methods: what they send, what they need of the weights, whether they are exact; or describe one."""
@@ -38,8 +40,11 @@ def methods_command(
 
 def _table() -> Table:
     table = Table("method", "sends", "exact on uneven data", "needs")
+    table.columns[0].no_wrap = True
     for name, kind in ALGORITHMS.items():
         table.add_row(name, str(kind.sends), _exact(kind), str(kind().needs))
+    for name, other in ALIASES.items():
+        table.add_row(name, "", "", f"another name of {other}")
     return table
 
 

@@ -105,6 +105,7 @@ def speedup(plan: Plan, compute: float | None, latency: float, bandwidth: float)
 
 def methods(plan: Plan) -> Iterator[Table]:
     table = Table("method", "lr up to", "vectors sent", "fit for this network and data")
+    table.columns[0].no_wrap = True
     for fit in plan.methods():
         colour = COLOURS[fit.verdict.split(":")[0]]
         measured = " (measured)" if fit.how.startswith("measured") else ""

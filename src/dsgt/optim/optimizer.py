@@ -169,8 +169,10 @@ class Optimizer(torch.optim.Optimizer):
         this node's data, BatchNorm's statistics are those of the mean model on the data of all nodes instead. All
         nodes must call it at once.
         """
-        mean = copy.deepcopy(model)
+        mean, taken = copy.deepcopy(model), self.taken()
         with torch.no_grad():
+            for p, copied in zip(model.parameters(), mean.parameters(), strict=True):
+                copied.copy_(taken.get(p, p))
             values = [*mean.parameters(), *(b for b in mean.buffers() if b.numel())]
             average = self.network.mean(flattened(values, dtype=torch.float64))
             for v, part in zip(values, views(average, values), strict=True):
@@ -178,6 +180,15 @@ class Optimizer(torch.optim.Optimizer):
         if recalibrate is not None:
             recalibrate_batch_norm(mean, recalibrate, self.network, self._weight)
         return mean
+
+    def taken(self) -> dict[Tensor, Tensor]:
+        """What a user takes home of every trained parameter, where the method promises something of another point than
+        the parameters: ``Algorithm.model``. Empty for most methods, and before the first step."""
+        model = None if self._state is None else self.algorithm.model(self._state)
+        if model is None or model is self._state.x:
+            return {}
+        parameters = self._parameters.tensors
+        return dict(zip(parameters, views(model.to(self._parameters.vector.dtype), parameters), strict=True))
 
     @property  # type: ignore[override]
     def state(self) -> dict[Tensor, dict[str, Any]]:
