@@ -28,6 +28,7 @@ class Optimizer(Protocol):
 
     algorithm: Algorithm[Any]
     network: Network
+    everyone: Network
     round: int
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -73,7 +74,7 @@ class Training:
         """
         if until < 1 or save_every < 1:
             raise ValueError(f"until is {until} and save_every {save_every}; they count steps, from 1 on")
-        requests, first = Requests(self.optimizer.network), self.resume()
+        requests, first = Requests(self.optimizer.everyone), self.resume()
         with requests.listening(), closing(self._lock):
             for step in range(first, until):
                 yield step
@@ -91,7 +92,7 @@ class Training:
 
     def save(self, extra: Mapping[str, Any] | None = None) -> None:
         """``extra`` is anything that JSON can hold, such as the number of the epoch; ``extra()`` gives it back."""
-        self._lock.hold(self.optimizer.network)
+        self._lock.hold(self.optimizer.everyone)
         saved = self.optimizer.state_dict()
         content = {f"optimizer.{name}": t for name, t in saved["dsgt"]["tensors"].items()}
         content |= {f"model.{name}": t for name, t in _tensors(self.model).items()}
@@ -99,7 +100,7 @@ class Training:
             content |= {f"output.{name}": taken[p] for name, p in self.model.named_parameters() if p in taken}
             content["output"] = torch.cat([v.reshape(-1) for v in taken.values()])
         content |= {f"random.{device}": t for device, t in _random_states().items()}
-        network = self.optimizer.network
+        network = self.optimizer.everyone
         content |= {f"network.{name}": t for name, t in network.progress().items()}
         groups = [
             {key: pack(value, f"group.{i}.{key}", content) for key, value in group.items() if key != "params"}
@@ -128,7 +129,7 @@ class Training:
             group.update({key: unpack(value, content) for key, value in values.items()})
         blank["dsgt"] |= {"round": part.k, "tensors": under("optimizer.", content)}
         self.optimizer.load_state_dict(blank)
-        self.optimizer.network.restore(under("network.", content))
+        self.optimizer.everyone.restore(under("network.", content))
         load_all(self.also or {}, part.extra.get("also", {}), content)
         for device, state in under("random.", content).items():
             if device == "cpu":
@@ -165,8 +166,8 @@ class Training:
         return Lock(self.folder)
 
     def _load(self) -> Part | None:
-        self._lock.hold(self.optimizer.network)
-        return load(self.folder, network=self.optimizer.network, settings=self._settings())
+        self._lock.hold(self.optimizer.everyone)
+        return load(self.folder, network=self.optimizer.everyone, settings=self._settings())
 
     def _settings(self) -> dict[str, str | int]:
         trained = sum(p.numel() for p in self.model.parameters() if p.requires_grad)

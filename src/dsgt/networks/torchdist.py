@@ -50,9 +50,9 @@ class _Collective(Request):
     operation is over; should the interpreter end in between, the process is aborted (pytorch issue 190489). So wait
     for that too."""
 
-    def __init__(self, v: Tensor, blocking: bool) -> None:
+    def __init__(self, v: Tensor, group: dist.ProcessGroup, blocking: bool) -> None:
         self._v, self._holders = v, v._use_count()  # type: ignore[attr-defined]
-        self._request: _Work | None = _Work(_begun(dist.all_reduce(v, async_op=True)), blocking)
+        self._request: _Work | None = _Work(_begun(dist.all_reduce(v, group=group, async_op=True)), blocking)
 
     def finish(self, timeout: float) -> None:
         assert self._request is not None
@@ -64,7 +64,7 @@ class _Collective(Request):
 
 
 class TorchTransport(Transport):
-    """Every process that torchrun started is a node: rank i is node i.
+    """Every process that torchrun started is a node: rank i is node i. With ``group``, those of this process group are.
 
     The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the process:
     torch cannot make a second one after the first has ended.
@@ -72,14 +72,23 @@ class TorchTransport(Transport):
 
     launcher = "torchrun --nproc-per-node {n} script.py"
 
-    def __init__(self, *, timeout: float = TIMEOUT, backend: str | None = None) -> None:
-        if not dist.is_initialized():
+    def __init__(
+        self, *, timeout: float = TIMEOUT, backend: str | None = None, group: dist.ProcessGroup | None = None
+    ) -> None:
+        if group is None and not dist.is_initialized():
             _join(backend, timeout)
-        assert dist.group.WORLD is not None
-        self._group = dist.group.WORLD
+        group = dist.group.WORLD if group is None else group
+        if not isinstance(
+            group, dist.ProcessGroup
+        ):  # what new_group gives to those who are not in it
+            raise ValueError(
+                f"{group!r} was given as a process group; expected one that this process is in, made by "
+                "torch.distributed.new_group or DeviceMesh.get_group"
+            )
+        self._group = group
         """Asked directly: dist.isend and dist.irecv check again, for every message, what is known here."""
-        self.node, self.size = dist.get_rank(), dist.get_world_size()
-        self._blocking = self.threads = dist.get_backend() != "nccl"
+        self.node, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
+        self._blocking = self.threads = dist.get_backend(self._group) != "nccl"
         self.device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
         self._channel = next(_CHANNELS)
         self._places: dict[tuple[int, torch.dtype], int] = {}
@@ -96,8 +105,9 @@ class TorchTransport(Transport):
             )
         # nccl wants all messages of a mixing as one group, and gives one work for it
         targets = list(to)
-        receive = [dist.P2POp(dist.irecv, buffer, j, tag=tag) for j, buffer in into.items()]
-        send = [dist.P2POp(dist.isend, v, i, tag=tag) for i in targets]
+        group = self._group
+        receive = [dist.P2POp(dist.irecv, buffer, None, group, tag, group_peer=j) for j, buffer in into.items()]
+        send = [dist.P2POp(dist.isend, v, None, group, tag, group_peer=i) for i in targets]
         works = dist.batch_isend_irecv(receive + send) if receive or send else []
         everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
         return (
@@ -115,7 +125,7 @@ class TorchTransport(Transport):
         return place << _NUMBER | number % (1 << _NUMBER)
 
     def all_reduce(self, v: Tensor) -> Request:
-        return _Collective(v, self._blocking)
+        return _Collective(v, self._group, self._blocking)
 
     def close(self, farewell: Farewell) -> None:
         _in_time(lambda: self._store.set(self._key(self.node), farewell.words))
@@ -129,7 +139,8 @@ class TorchTransport(Transport):
 
     def _key(self, node: int) -> str:
         """Where the job's store keeps what a node said when it closed this network."""
-        return f"dsgt/ended/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{self._channel}/{node}"
+        start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return f"dsgt/ended/{start}/{self._group.group_name}/{self._channel}/{node}"
 
 
 def _in_time(ask: Callable[[], Any]) -> Any:
@@ -147,13 +158,16 @@ def _in_time(ask: Callable[[], Any]) -> Any:
     return answers[0] if answers else None
 
 
-def TorchPeers(W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None) -> Peers:
+def TorchPeers(
+    W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None, group: dist.ProcessGroup | None = None
+) -> Peers:
     """Every process that torchrun started is a node; rank i is node i of W.
 
     The process group is the running one, or is made (nccl where there is a GPU, else gloo) and ended with the process.
-    Every node must build its networks in the same order.
+    With ``group`` only its processes are nodes: where several processes make one node (``Optimizer(..., inside=)``), a
+    group has one process of each. Every node must build its networks in the same order.
     """
-    return Peers(W, TorchTransport(timeout=timeout, backend=backend), timeout=timeout)
+    return Peers(W, TorchTransport(timeout=timeout, backend=backend, group=group), timeout=timeout)
 
 
 def _begin(send_or_receive: Callable[..., dist.Work], v: Tensor, peer: int, tag: int) -> Request:

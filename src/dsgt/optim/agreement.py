@@ -12,6 +12,7 @@ from torch import Tensor
 from dsgt._version import __version__
 from dsgt.core import Network
 from dsgt.networks.agreement import any_node, gather_numbers, gather_text
+from dsgt.networks.inside import Processes
 
 CHUNK = 1 << 18
 """Numbers of a model that every node is told at once."""
@@ -32,8 +33,9 @@ def agree(network: Network, facts: Mapping[str, object]) -> None:
         if different:
             said = gather_text(network, text)
             raise ValueError(
-                f"the nodes do not run the same thing: {key} is {said[0]} at node 0, but {said[different[0]]} at node "
-                f"{different[0]}; start every node with the same script and arguments"
+                f"the nodes do not run the same thing: {key} is {said[0]} at {_name(network, 0)}, but "
+                f"{said[different[0]]} at {_name(network, different[0])}; start every node with the same script and "
+                "arguments"
             )
 
 
@@ -41,17 +43,37 @@ def common_start(network: Network, x: Tensor, start: str) -> Tensor:
     """The model that this node starts from: that of node 0, the mean of all, or its own."""
     if start not in STARTS:
         raise ValueError(f"start is {start!r}; expected one of {', '.join(map(repr, STARTS))}")
-    if start == "own" or network.nodes == 1:
+    if network.nodes == 1 or (start == "own" and not isinstance(network, Processes)):
         return x
     chunks = [_told(network, part, start) for part in x.split(CHUNK)]
     begin = torch.cat(chunks)
     if any_node(network, not torch.equal(begin, x)) and network.node == 0:
-        whose = "node 0's model" if start == "node 0" else "the mean of the nodes' models"
-        log.warning("the nodes' models differed at the start: all begin with %s (start='own' keeps them)", whose)
+        log.warning("the nodes' models differed at the start: all begin with %s", _WHOSE[start])
     return begin
 
 
+_WHOSE = {
+    "node 0": "node 0's model (start='own' keeps them)",
+    "mean": "the mean of the nodes' models (start='own' keeps them)",
+    "own": "that of their node's first process",
+}
+
+
+def same_inside(processes: Processes, what: str, value: float) -> None:
+    """The processes of each node must have the same number."""
+    rows = gather_numbers(processes, [value]).reshape(-1, processes.size)
+    for node, row in enumerate(rows.tolist()):
+        if len(set(row)) > 1:
+            raise ValueError(f"the processes of node {node} must have the same {what}, but they have {row}")
+
+
+def _name(network: Network, number: int) -> str:
+    return network.name(number) if isinstance(network, Processes) else f"node {number}"
+
+
 def _told(network: Network, part: Tensor, start: str) -> Tensor:
+    if start == "own" and isinstance(network, Processes):
+        return network.of_first(part)
     if start == "mean":
         return network.mean(part.double()).to(part.dtype)
     return network.gather(part)[0]

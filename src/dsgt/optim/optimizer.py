@@ -16,7 +16,10 @@ from dsgt.divergence import check_gradient
 from dsgt.flat import flattened, views
 from dsgt.networks.agreement import any_node
 from dsgt.networks.flights import land_carriers
-from dsgt.optim.agreement import agree, common_start, versions
+from dsgt.networks.inside import Processes
+from dsgt.networks.torchdist import TorchTransport
+from dsgt.networks.transport import Transport
+from dsgt.optim.agreement import agree, common_start, same_inside, versions
 from dsgt.optim.batch_norm import recalibrate_batch_norm
 from dsgt.optim.epoch import epoch
 from dsgt.optim.groups import Groups
@@ -47,6 +50,10 @@ class Optimizer(torch.optim.Optimizer):
     "mean", or each its "own". ``unused="zero"`` accepts parameters without a gradient in a step. ``uncoordinated=True``
     allows every node an lr of its own, for methods that stay exact so.
 
+    ``inside`` is a process group of torch.distributed, or a ``Transport``, whose processes together are this node, such
+    as those of one machine's GPUs: they average their gradients among themselves and hold the same model, process r
+    mixing with process r of other nodes. ``samples`` is then the size of the whole node's data set.
+
     Parameters and their gradients are parts of one flat vector each, so a mixing is one message. Parameters in
     half precision keep a float32 master copy, and everything the method remembers is float32.
     """
@@ -66,6 +73,7 @@ class Optimizer(torch.optim.Optimizer):
         start: str = "node 0",
         unused: str = "error",
         uncoordinated: bool = False,
+        inside: Any = None,
     ) -> None:
         if network.node is None:
             raise ValueError(
@@ -88,16 +96,21 @@ class Optimizer(torch.optim.Optimizer):
         given = list(params)
         if not given:
             raise ValueError("0 parameters were given; give model.parameters()")
-        inside = defaults(algorithm.inner)
+        options = defaults(algorithm.inner)
         chosen = {} if weight_decay is None else {"weight_decay": weight_decay}
         method = {"method": self._identity()["algorithm"]}
-        super().__init__(given, {"lr": lr, "weight_decay": 0.0, **inside, **chosen, **method})  # type: ignore[arg-type]
-        self._groups = Groups(self.param_groups, decay_inside="weight_decay" in inside)
+        super().__init__(given, {"lr": lr, "weight_decay": 0.0, **options, **chosen, **method})  # type: ignore[arg-type]
+        self._groups = Groups(self.param_groups, decay_inside="weight_decay" in options)
         self._parameters = Parameters(self._groups.trained, unused=unused)
         self._uncoordinated = uncoordinated
-        agree(network, self._facts())
+        self._inside = None if inside is None else Processes(network, _transport(inside))
+        self.everyone: Network = self._inside or network
+        """All processes, each with a number of its own: the network itself, unless several of them make one node."""
+        agree(self.everyone, self._facts())
+        if self._inside is not None:
+            same_inside(self._inside, "samples (the size of the node's data set; 0: none given)", samples or 0)
         self._weight = _weight(network, samples)
-        x = common_start(network, self._parameters.vector, start)
+        x = common_start(self.everyone, self._parameters.vector, start)
         self._parameters.vector.copy_(x)
         self._state: Any = None
         self._unfinished = False
@@ -119,16 +132,17 @@ class Optimizer(torch.optim.Optimizer):
         self._check_whole()
         if self._all_skip():
             return loss
-        if self.round % AGREE_EVERY == 0 and self.round and not self._uncoordinated:
-            agree(self.network, {"lr": self._groups.rates})
         self._parameters.follow()
         x = self._master()
+        self._agree_again(x)
         self._check_moved(x)
         if self._state is None:
             if self.network.nodes > 1:
                 refuse_ddp(self._parameters.tensors)
             self._state = self.algorithm.init(x.clone(), self.network.at(0))._replace(x=x)
         g = self._gradient(x)
+        if self._inside is not None:
+            self._inside.average(g)
         check_gradient(g, x, self.network, self.round, self._groups.rates[0])
         self._equal_gradients.look(self.network, g, self.round)
         self.network.computed(self.round)
@@ -144,7 +158,7 @@ class Optimizer(torch.optim.Optimizer):
     def epoch(self, loader: Iterable[Any], *, steps: int | None = None) -> Iterator[Any]:
         """The loader's batches, as many at every node: so many ``steps``, or as many as the longest loader has, a
         shorter one being begun again. All nodes must begin it at once, and take one step a batch."""
-        return epoch(self.network, loader, steps)
+        return epoch(self.everyone, loader, steps)
 
     def restart(self) -> None:
         """Go on from the present parameters with everything else that the method remembers begun anew. All nodes must
@@ -174,11 +188,11 @@ class Optimizer(torch.optim.Optimizer):
             for p, copied in zip(model.parameters(), mean.parameters(), strict=True):
                 copied.copy_(taken.get(p, p))
             values = [*mean.parameters(), *(b for b in mean.buffers() if b.numel())]
-            average = self.network.mean(flattened(values, dtype=torch.float64))
+            average = self.everyone.mean(flattened(values, dtype=torch.float64))
             for v, part in zip(values, views(average, values), strict=True):
                 v.copy_(part if v.is_floating_point() else part.round())
         if recalibrate is not None:
-            recalibrate_batch_norm(mean, recalibrate, self.network, self._weight)
+            recalibrate_batch_norm(mean, recalibrate, self.everyone, self._weight)
         return mean
 
     def taken(self) -> dict[Tensor, Tensor]:
@@ -301,6 +315,15 @@ class Optimizer(torch.optim.Optimizer):
                 "from any parameters"
             )
 
+    def _agree_again(self, x: Tensor) -> None:
+        """Now and then: the learning rates of all, and the models of processes that are one node."""
+        if self.round % AGREE_EVERY or not self.round:
+            return
+        if not self._uncoordinated:
+            agree(self.everyone, {"lr": self._groups.rates})
+        if self._inside is not None:
+            same_inside(self._inside, "model", _print(x))
+
     def _moves(self, x: Tensor) -> Any:
         """What stands for lr in the method's equation."""
         self._groups.check(zero=not self.algorithm.divides_by_lr)
@@ -310,7 +333,7 @@ class Optimizer(torch.optim.Optimizer):
     def _all_skip(self) -> bool:
         """A GradScaler found infinities: one node alone must not skip a round, so all do if one does."""
         found = getattr(self, "found_inf", None)  # set by GradScaler.step for the time of a step
-        if found is None or not any_node(self.network, bool(found)):
+        if found is None or not any_node(self.everyone, bool(found)):
             return False
         self._parameters.used()
         return True
@@ -343,6 +366,10 @@ class Optimizer(torch.optim.Optimizer):
         weight = self._weight if scale is None else self._weight / float(scale)
         g = torch.mul(collected.to(x.dtype), weight, out=self._update.scratch(x))
         return self._groups.add_decay(g, x)
+
+
+def _transport(inside: Any) -> Transport:
+    return inside if isinstance(inside, Transport) else TorchTransport(group=inside)
 
 
 def _print(x: Tensor) -> float:
