@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from torch import Tensor
+from torch.linalg import vector_norm  # Tensor.norm is the same by a longer way
 
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Network, tensors
@@ -108,7 +109,7 @@ def node_accuracy_max(s: Snapshot) -> float:
 
 def consensus(s: Snapshot) -> float:
     """||X - 1 x̄'||_F / sqrt(n): how far a node's model is from the mean model, root mean square."""
-    return float((s.x - s.mean).norm()) / math.sqrt(len(s.x))
+    return float(vector_norm(s.x - s.mean)) / math.sqrt(len(s.x))
 
 
 def tracking(s: Snapshot) -> float:

@@ -109,7 +109,9 @@ class EmpiricalRisk(Problem):
     def loss(self, x: Tensor) -> Tensor:
         data = self.held
         flat = x.reshape(-1, self.dim)
-        mean = self._losses(flat, data) / len(data) + self.l2 / 2 * flat.square().sum(dim=-1)
+        mean = self._losses(flat, data) / len(data)
+        if self.l2:
+            mean = mean + self.l2 / 2 * flat.square().sum(dim=-1)
         return mean.reshape(x.shape[:-1])
 
     def accuracy(self, x: Tensor) -> Tensor:
