@@ -21,7 +21,7 @@ from dsgt.topologies import fdla, lift, ring, write_network
 from support.invented_comparison import comparison
 from support.launch import HANGING, environment
 
-SMALL = {"nodes": 4, "graph": "ring", "epochs": 1.0, "lrs": (0.05, 0.1), "seeds": 2}
+SMALL = {"nodes": 4, "graph": "ring", "epochs": 1.0, "lrs": (0.05, 0.1), "grow": 0, "tuning_seeds": 1, "seeds": 2}
 
 
 def test_every_method_gets_the_same_runs_and_its_own_best_learning_rate():
@@ -35,7 +35,7 @@ def test_every_method_gets_the_same_runs_and_its_own_best_learning_rate():
     assert told == [(k, 8) for k in range(1, 9)]
     assert len({news.job for news in seen if news.round == news.rounds}) == 8
     for method in ("dsgt", "sgd"):
-        losses = {lr: sum(found.final(method, lr, "loss")) for lr in SMALL["lrs"]}
+        losses = {lr: runs[10_000][-1]["loss"] for lr, runs in found.of(method).grid.items()}
         assert found.best_lr(method) == min(losses, key=losses.get)
     assert list(found.table().index) == ["dsgt", "sgd"]
 
@@ -46,7 +46,7 @@ def test_the_same_numbers_come_out_of_one_worker_and_of_two():
     seen = []
     two = dsgt.compare(settings, workers=2, watch=seen.append)
     assert dsgt.compare(settings, workers=1).rows == two.rows
-    assert {news.job.seed for news in seen} == {0, 1}
+    assert {news.job.seed for news in seen} == {0, 1, 10_000}
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_the_same_numbers_come_out_of_one_worker_and_of_two():
 def test_the_documented_block_works_pasted_into_a_script_or_a_notebook(how: str, tmp_path: Path):
     """Without a guard: a worker does not run the script again. A notebook's cells are in no file at all."""
     page = (Path(__file__).parents[1] / "docs" / "comparing.md").read_text().split("## From Python")[1]
-    block = page.split("```python\n")[1].split("```")[0].replace("epochs=5", "epochs=0.2")
+    block = page.split("```python\n")[1].split("```")[0].replace("epochs=5", "epochs=0.2, grow=1")
     (tmp_path / "mine.py").write_text(block)
     cell = f"exec(compile({block!r}, '<cell 1>', 'exec'), {{'__name__': '__main__'}})"
     words = ["mine.py"] if how == "script" else ["-c", cell]
@@ -81,7 +81,7 @@ def test_the_problem_of_a_seed_is_built_once(monkeypatch):
     problem = named.Logistic
     monkeypatch.setattr(named, "Logistic", lambda *given, **options: built.append(1) or problem(*given, **options))
     named.named_problem.cache_clear()
-    page(dsgt.compare(dsgt.Settings(methods=("dsgt", "sgd"), **SMALL | {"seeds": 1}), workers=1))
+    page(dsgt.compare(dsgt.Settings(methods=("dsgt", "sgd"), **SMALL | {"seeds": 1, "lrs": (0.1,)}), workers=1))
     assert len(built) == 1
 
 

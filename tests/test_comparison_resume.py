@@ -9,7 +9,11 @@ import pytest
 import dsgt
 from dsgt import checkpoint
 
-SMALL = dsgt.Settings(methods=("dsgt", "sgd"), nodes=4, graph="ring", epochs=0.5, lrs=(0.1, 1e38), seeds=1)
+SMALL = dsgt.Settings(
+    methods=("dsgt", "sgd"), nodes=4, graph="ring", epochs=0.5, lrs=(0.1, 1e38), grow=0, tuning_seeds=1, seeds=1
+)
+TUNING = 10_000
+"""The seed by which learning rates are chosen."""
 
 
 def test_finished_runs_are_not_repeated(tmp_path: Path):
@@ -25,8 +29,9 @@ def test_finished_runs_are_not_repeated(tmp_path: Path):
         file.write('{"method": "sgd", "lr"')  # what a crash leaves
     run_again = []
     with pytest.warns(checkpoint.CheckpointWarning, match="line 4 of .* is not whole"):
-        found = dsgt.compare(SMALL, workers=1, folder=tmp_path, watch=lambda news: run_again.append(news.job.method))
-    assert set(run_again) == {"sgd"}
+        found = dsgt.compare(SMALL, workers=1, folder=tmp_path, watch=lambda news: run_again.append(news.job))
+    again = {(job.method, job.lr, job.seed) for job in run_again}
+    assert again == {("sgd", 0.1, TUNING), ("sgd", 1e38, TUNING), ("dsgt", 0.1, 0), ("sgd", 0.1, 0)}
     assert repr(found.rows) == repr(expected.rows)  # to the last bit, and NaN is NaN
     assert repr(dsgt.compare(SMALL, workers=1, folder=tmp_path).rows) == repr(expected.rows)
 
@@ -37,14 +42,14 @@ def test_runs_are_known_by_all_that_determines_them(tmp_path: Path, monkeypatch)
         dsgt.compare(settings, workers=1, folder=tmp_path, watch=lambda news: jobs.add(news.job), **options)
         return len(jobs)
 
-    assert runs(SMALL) == 4
+    assert runs(SMALL) == 6
     assert runs(SMALL) == 0
     assert runs(SMALL.model_copy(update={"methods": ("dsgt",), "target": 1.0})) == 0
-    assert runs(SMALL.model_copy(update={"seeds": 2})) == 4  # the second seeds only
-    assert runs(SMALL.model_copy(update={"graph": "complete"})) == 2  # sgd averages over all anyway
-    assert runs(SMALL, resume=False) == 4
+    assert runs(SMALL.model_copy(update={"seeds": 2})) == 2  # the second seeds only
+    assert runs(SMALL.model_copy(update={"graph": "complete"})) == 3  # sgd averages over all anyway
+    assert runs(SMALL, resume=False) == 6
     monkeypatch.setattr("dsgt.comparison.job._code", lambda: "another text of the package")
-    assert runs(SMALL) == 4
+    assert runs(SMALL) == 6
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path):

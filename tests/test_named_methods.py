@@ -149,7 +149,7 @@ def test_the_command_line_trains_and_compares_with_parameters(tmp_path):
     some = ["--nodes", "3", "--graph", "ring", "--epochs", "0.2", "--evaluations", "1"]
     trained = CliRunner().invoke(app, ["train", "decentlam:beta=0.5", *some, "--out", str(tmp_path / "t")])
     assert trained.exit_code == 0, trained.output
-    assert "decentlam:beta=0.5, fdla weights" in trained.output
+    assert "decentlam:beta=0.5, metropolis weights" in trained.output
     assert '"method": "decentlam:beta=0.5"' in (tmp_path / "t" / "rows.jsonl").read_text()
     asked = ["compare", "decentlam", "decentlam:beta=0.5", *some, "--lr", "0.1", "--seeds", "1", "--workers", "1"]
     compared = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "c")])

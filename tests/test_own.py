@@ -198,7 +198,7 @@ def quadratic(seed: int) -> dsgt.problems.LeastSquares:
 
 
 RING = dsgt.topologies.metropolis(dsgt.topologies.ring(4))
-SMALL = {"lrs": (0.05, 0.1), "seeds": 1, "epochs": 2, "workers": 1}
+SMALL = {"lrs": (0.05, 0.1), "grow": 0, "tuning_seeds": 1, "seeds": 1, "epochs": 2, "workers": 1}
 
 
 def test_objects_stand_for_names_in_python(tmp_path: Path):
@@ -215,7 +215,7 @@ def test_objects_stand_for_names_in_python(tmp_path: Path):
 
 def test_a_function_of_the_seed_gives_each_seed_a_problem_of_its_own():
     found = dsgt.compare(problem=quadratic, methods=[dsgt.SGD()], graph="ring", **SMALL | {"seeds": 2})
-    starts = [rows[0]["loss"] for rows in found.runs["sgd", 0.1].values()]
+    starts = [rows[0]["loss"] for rows in found.best("sgd")]
     assert starts == [float(quadratic(seed).loss(quadratic(seed).start(seed))) for seed in (0, 1)]
 
 
@@ -224,7 +224,7 @@ def test_a_module_and_tensors_are_partitioned_like_named_ones():
     module = torch.nn.Linear(64, 10)
     given = {"nodes": 4, "graph": "ring", "partition": "dirichlet:0.5"}
     found = dsgt.compare(methods="dsgt", model=module, data=(train, test), **given, **SMALL)
-    assert found.rows[0]["accuracy"] > 0
+    assert found.best("dsgt")[0][-1]["accuracy"] > 0
     problem, named = found.settings.problem(0), dsgt.Settings(**given).problem(0)
     assert torch.equal(problem.shards.order, named.shards.order)
 
@@ -236,12 +236,12 @@ def test_finished_runs_of_objects_are_known_by_text_and_data(tmp_path: Path, mon
         dsgt.compare(**settings, folder=tmp_path, watch=lambda news: jobs.add(news.job))
         return len(jobs)
 
-    assert runs() == 2
+    assert runs() == 3
     assert runs() == 0
-    assert runs(problem=quadratic(1)) == 2
-    assert runs(methods=[Halved(), dsgt.DPSGD()]) == 2
+    assert runs(problem=quadratic(1)) == 3
+    assert runs(methods=[Halved(), dsgt.DPSGD()]) == 3
     monkeypatch.setattr("dsgt.source._texts", lambda kind: ["another text"])
-    assert runs() == 2
+    assert runs() == 3
 
 
 def test_the_text_of_a_module_is_its_file_those_beside_it_and_nothing_of_dsgt(mine: Path):

@@ -54,11 +54,13 @@ def run_tasks(
     prepare: Callable[..., None],
     given: tuple[Any, ...] = (),
     meanwhile: Callable[[], None] = lambda: None,
+    more: Callable[[Task, Found], Sequence[Task]] = lambda task, found: (),
 ) -> Iterator[tuple[Task, Found]]:
     """Each task with what ``act`` found, in the order in which they finish.
 
-    ``prepare(*given)`` is called once in every worker, ``meanwhile`` here, time and again. A worker leaves Ctrl-C to
-    its parent; an interruption or an error ends the workers at once, and loses only what they were working on.
+    ``prepare(*given)`` is called once in every worker, ``meanwhile`` here, time and again; ``more`` gives the tasks
+    that follow from a finished one. A worker leaves Ctrl-C to its parent; an interruption or an error ends the workers
+    at once, and loses only what they were working on.
     """
     pool = ProcessPoolExecutor(
         min(workers, len(tasks)), mp_context=_Context(), initializer=_begin, initargs=(prepare, *given)
@@ -69,7 +71,9 @@ def run_tasks(
             done, _ = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
             meanwhile()
             for future in done:
-                yield running.pop(future), future.result()
+                task, found = running.pop(future), future.result()
+                yield task, found
+                running |= {pool.submit(act, one): one for one in more(task, found)}
     except BaseException as error:
         processes = list(pool._processes.values())
         pool.shutdown(wait=False, cancel_futures=True)

@@ -44,6 +44,8 @@ def compare_command(
     batch: options.Batch = None,
     data_dir: options.DataDir = None,
     lr: options.LearningRates = None,
+    grow: options.Grow = None,
+    tuning_seeds: options.TuningSeeds = None,
     seeds: options.Seeds = None,
     evaluations: options.Evaluations = None,
     target: options.Target = None,
@@ -69,13 +71,14 @@ def compare_command(
 ) -> None:
     """Compare methods on the same data, network and budget, each at its best learning rate.
 
-    Every method is run at every learning rate with every seed; the one with the lowest final training loss of the
-    mean model counts. A run that diverges is stopped and shown as such. The command can be interrupted: given again,
-    it goes on where it was.
+    Every method's learning rate is the one with the lowest final training loss of the mean model on seeds of their own;
+    the grid grows while the best is at an end of it. Then it is run with the seeds that are reported. A run that
+    diverges is stopped and shown as such. The command can be interrupted: given again, it goes on where it was.
     """
     given = {
         "methods": methods, "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph,
-        "weights": weights, "epochs": epochs, "batch": batch, "data_dir": data_dir, "lrs": lr, "seeds": seeds,
+        "weights": weights, "epochs": epochs, "batch": batch, "data_dir": data_dir, "lrs": lr, "grow": grow,
+        "tuning_seeds": tuning_seeds, "seeds": seeds,
         "evaluations": evaluations, "target": target, "compute": compute, "latency": latency, "bandwidth": bandwidth,
     }  # fmt: skip
     flags = {key: value for key, value in given.items() if value is not None and value != []}

@@ -86,8 +86,18 @@ Weights = Annotated[
 Epochs = Annotated[float | None, _option("epochs", "How often all samples are looked at.", EXPERIMENT)]
 Batch = Annotated[int | None, _option("batch", "Samples a round, all nodes together.", EXPERIMENT)]
 DataDir = Annotated[Path | None, _option("data_dir", "Where CIFAR-10 is; or set DSGT_DATA.", EXPERIMENT)]
-LearningRates = Annotated[list[float] | None, _option("lrs", "A learning rate to try; may be repeated.", TUNING)]
-Seeds = Annotated[int | None, _option("seeds", "Repetitions with other shards and batches.", TUNING)]
+LearningRates = Annotated[
+    list[float] | None,
+    _option("lrs", "A learning rate to start with; may be repeated. A single one is used as it is.", TUNING),
+]
+Grow = Annotated[
+    int | None,
+    _option("grow", "Learning rates that a grid may grow by while its best is at an end of it; 0: never.", TUNING),
+]
+TuningSeeds = Annotated[
+    int | None, _option("tuning_seeds", "Repetitions by which learning rates are chosen, not reported.", TUNING)
+]
+Seeds = Annotated[int | None, _option("seeds", "Reported repetitions, with other shards and batches.", TUNING)]
 Evaluations = Annotated[int | None, _option("evaluations", "How often a run is measured.", TUNING)]
 Target = Annotated[
     float | None,

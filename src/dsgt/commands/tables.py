@@ -19,7 +19,7 @@ def results_table(found: Comparison) -> Table:
     )
     _columns(table, "method", "weights", "lr", "loss", "mean", "worst", "apart", "MB")
     for line in found.lines:
-        rule = s.weights_for(line.method)[1]
+        rule = line.weights
         if line.converged:
             table.add_row(line.method, rule, f"{line.lr:g}", f"{line.loss:.3f} ±{line.spread:.3f}", *_ends(line))
         else:

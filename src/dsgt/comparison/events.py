@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dsgt.comparison.result import Comparison
 
-LABELS = {"method", "lr", "seed", "round", "diverged"}
+LABELS = {"method", "lr", "seed", "round", "diverged", "tuning"}
 
 
 def write(found: Comparison, folder: Path) -> None:

@@ -25,13 +25,15 @@ def figure(lines: Sequence[MethodRuns]) -> Figure:
             if not line.converged:
                 axes.plot([], [], color=colour, ls=":", label=f"{line.method}, diverged")
                 continue
+            if key == "consensus" and line.centralized:
+                continue  # one model has no distance from itself, only rounding
             epochs = _numbers(line.curve("epochs")[0], log=False)
             mean, low, high = (_numbers(values, log) for values in line.curve(key))
             name = f"{line.method}, lr {line.lr:g}"
             axes.plot(epochs, mean, label=name, color=colour, ls="--" if line.centralized else "-")
             axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
         shown = any(math.isfinite(v) for line in axes.lines for v in line.get_ydata())
-        axes.set(xlabel="epochs", ylabel=title, yscale="log" if log and shown else "linear")
+        axes.set(xlabel="epochs", ylabel=title.split(" (")[0], yscale="log" if log and shown else "linear")
         axes.grid(alpha=0.3, which="both" if log else "major")
     drawn.axes[0].legend(frameon=False)
     return drawn

@@ -1,11 +1,10 @@
-"""Every method at every learning rate with every seed: the same budget for all."""
+"""Every method at the best learning rate that one rule finds, with the same seeds: the same budget for all."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from dsgt.checkpoint.journal import Journal
 from dsgt.comparison.job import Checkpoints, Job
 from dsgt.comparison.measured import Row
 from dsgt.comparison.result import Comparison
+from dsgt.comparison.schedule import Schedule
 from dsgt.comparison.settings import Settings
 from dsgt.comparison.work import Watch, run_jobs
 
@@ -33,11 +33,12 @@ def compare(
     finished: Callable[[int, int, Job, list[Row]], None] | None = None,
     **given: Any,
 ) -> Comparison:
-    """Run every method at every learning rate with every seed: the same budget for all.
+    """Choose every method's learning rate by the same rule, and run it there with every seed.
 
-    A method's learning rate is the one with the lowest final training loss of the mean model, averaged over the
-    seeds. With a ``folder`` every finished run is noted there at once, and unless ``resume=False`` a run that was
-    finished there before, with the same settings and the same code, is not done again.
+    A method's learning rate is the one with the lowest final training loss of the mean model, averaged over the tuning
+    seeds; while it is the largest or the smallest that was tried, the grid grows. With a ``folder`` every finished run
+    is noted there at once, and unless ``resume=False`` a run that was finished there before, with the same settings and
+    the same code, is not done again.
     With ``checkpoint_every`` the runs that are not finished are saved there too, every so many rounds.
     Instead of ``settings`` its fields may be given, and then objects may stand for names: ``methods=[DSGT(),
     MyMethod()]``, ``model`` a module or what makes one, ``data=(train, test)``, ``weights=W``. ``problem``, or a
@@ -57,35 +58,44 @@ def compare(
         checkpoints = Checkpoints(Path(folder) / UNFINISHED, checkpoint_every)
         if not resume:
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
-    jobs = [Job(settings, *which) for which in product(settings.methods, settings.lrs, range(settings.seeds))]
     journal = None if folder is None else Journal(Path(folder) / FINISHED, {"kind": "comparison"}, resume=resume)
-    rows = {} if journal is None else _known(journal, jobs)
-    for done, (job, found) in enumerate(rows.items(), start=1):
+    known = (
+        {} if journal is None else {_text(p["key"]): p["rows"] for p in journal.finished if {"key", "rows"} <= p.keys()}
+    )
+    schedule = Schedule(settings)
+
+    def keep(job: Job, found: list[Row]) -> None:
+        schedule.add(job, found)
         if finished is not None:
-            finished(done, len(jobs), job, found)
-    # Seed after seed, so that a process builds the problem of a seed once.
-    left = sorted((job for job in jobs if job not in rows), key=lambda job: job.seed)
-    for job, found in run_jobs(left, workers, watch, checkpoints):
-        rows[job] = found
+            finished(len(schedule.rows), max(schedule.total, len(schedule.rows)), job, found)
+
+    def unknown() -> list[Job]:
+        """The next jobs that no earlier process has finished."""
+        left: list[Job] = []
+        while some := schedule.next():
+            here = {job: known[text] for job in some if (text := _text(job.key)) in known} if known else {}
+            for job, found in here.items():
+                keep(job, found)
+            left += [job for job in some if job not in here]
+        return left
+
+    def done(job: Job, found: list[Row]) -> list[Job]:
         if journal is not None:
             journal.append({"key": job.key, "rows": found})
-        if finished is not None:
-            finished(len(rows), len(jobs), job, found)
-    return Comparison(settings, [row for job in jobs for row in rows[job]])
+        keep(job, found)
+        return unknown()
+
+    run_jobs(unknown(), done, workers, watch, checkpoints)
+    return Comparison(settings, schedule.in_order())
 
 
 def check(settings: Settings) -> None:
     """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed."""
     for method in settings.methods:
         settings.weights_for(method)
-    for seed in reversed(range(settings.seeds)):  # the first seed's problem is the one that is used next
+    first = [*settings.tuning_seeds_used, *settings.reported_seeds]
+    for seed in reversed(first):  # the first seed's problem is the one that is used next
         settings.problem(seed)
-
-
-def _known(journal: Journal, jobs: list[Job]) -> dict[Job, list[Row]]:
-    """The runs that the journal has, if they are wanted."""
-    known = {_text(piece["key"]): piece["rows"] for piece in journal.finished if {"key", "rows"} <= piece.keys()}
-    return {job: known[text] for job in jobs if (text := _text(job.key)) in known}
 
 
 def _text(key: Mapping[str, Any]) -> str:

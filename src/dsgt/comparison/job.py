@@ -16,8 +16,8 @@ import torch
 
 from dsgt._version import __version__
 from dsgt.checkpoint import fingerprint
-from dsgt.comparison.measured import Row, measurable
-from dsgt.comparison.settings import Settings
+from dsgt.comparison.measured import LOSS, Row, measurable
+from dsgt.comparison.settings import SEEDS_LIMIT, Settings
 from dsgt.divergence import DivergedError
 from dsgt.run import run
 from dsgt.threads import threads
@@ -25,6 +25,8 @@ from dsgt.threads import threads
 NOT_COMPUTING = {"__init__.py", "__main__.py", "cli.py", "commands", "extras.py", "report", "reproduce", "theory"}
 """Parts of the package that no row depends on."""
 
+FEW = 4
+"""How often a run that only tunes is measured: its last loss counts, and divergence should not be noticed too late."""
 LOSS_LIMIT = 1000.0
 """Who guesses among ten classes has a mean loss of ln 10 = 2.3; a run that is here has diverged."""
 
@@ -45,13 +47,19 @@ class Job:
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.method}, lr {self.lr:g}, seed {self.seed}"
+        seed = f"tuning seed {self.seed - SEEDS_LIMIT}" if self.tuning else f"seed {self.seed}"
+        return f"{self.method}, lr {self.lr:g}, {seed}"
+
+    @property
+    def tuning(self) -> bool:
+        """Whether it helps to choose a learning rate, and is not reported."""
+        return self.seed >= SEEDS_LIMIT
 
     @property
     def key(self) -> dict[str, Any]:
         """Everything that determines the rows, the code included: a run with the same key need not be done again."""
         W, _ = self.settings.weights_for(self.method)
-        which = {"methods", "lrs", "seeds", "target", "data_dir", "weights", "graph"}
+        which = {"methods", "lrs", "grow", "tuning_seeds", "seeds", "target", "data_dir", "weights", "graph"}
         return self.settings.model_dump(mode="json", exclude=which) | {
             "method": fingerprint.method(self.settings.algorithm(self.method)),
             "own": self.settings.own_text(self.method, self.seed),
@@ -80,7 +88,10 @@ class Job:
         rows: list[Row] = []
 
         def keep(row: Row) -> None:
-            rows.append({"method": self.method, "lr": self.lr, "seed": self.seed} | row)
+            label = {"method": self.method, "lr": self.lr, "seed": self.seed} | (
+                {"tuning": True} if self.tuning else {}
+            )
+            rows.append(label | row)
             if watch is not None:
                 watch(row["round"], rounds, row["loss"])
 
@@ -93,8 +104,8 @@ class Job:
                     self.settings.network(self.method, problem),
                     rounds=rounds,
                     lr=self.lr,
-                    every=max(1, rounds // self.settings.evaluations),
-                    metrics=measurable(problem),
+                    every=max(1, rounds // (FEW if self.tuning else self.settings.evaluations)),
+                    metrics=LOSS if self.tuning else measurable(problem),
                     seed=self.seed,
                     watch=keep,
                     loss_limit=LOSS_LIMIT,

@@ -22,6 +22,9 @@ MEASURED: dict[str, metrics.Metric] = {
 }
 """Nothing that a clock on the wall tells: the same settings give the same rows, to the last bit."""
 
+LOSS = {key: MEASURED[key] for key in ("epochs", "loss")}
+"""All that is asked of a run that tunes a learning rate."""
+
 
 def measurable(problem: Problem) -> dict[str, metrics.Metric]:
     """Those of them that this problem has: an accuracy needs labelled test samples."""

@@ -21,24 +21,42 @@ class MethodRuns:
 
     method: str
     grid: dict[float, Runs]
-    """By learning rate."""
+    """The runs that choose the learning rate, by learning rate."""
     centralized: bool = False
     """Whether all nodes average with all, so that it is a reference and no rival."""
+    reported: dict[float, Runs] | None = None
+    """The runs with the other seeds, which count, at the learning rates that were chosen; None: those of the grid."""
+    weights: str = ""
 
     @cached_property
     def lr(self) -> float:
-        """The learning rate with the lowest final loss, averaged over the seeds."""
-        return min(self.grid, key=lambda lr: statistics.fmean(final_losses(self.grid[lr])))
+        """The learning rate with the lowest final loss in the grid, averaged over the seeds there, of those at which no
+        run that counts has diverged."""
+        ranked = sorted(self.grid, key=lambda lr: statistics.fmean(final_losses(self.grid[lr])))
+        done = [lr for lr in ranked if lr in self._counting]
+        stable = [lr for lr in done if all(map(math.isfinite, final_losses(self._counting[lr])))]
+        return (stable or done or ranked)[0]
+
+    @property
+    def edge(self) -> str:
+        """``largest`` or ``smallest`` where the best learning rate is this of several that were tried; else empty."""
+        if len(self.grid) < 2 or not self.converged:
+            return ""
+        return "largest" if self.lr == max(self.grid) else "smallest" if self.lr == min(self.grid) else ""
+
+    @property
+    def _counting(self) -> dict[float, Runs]:
+        return self.grid if self.reported is None else self.reported
 
     @property
     def runs(self) -> list[list[Row]]:
         """The rows of each seed."""
-        return list(self.grid[self.lr].values())
+        return list(self._counting.get(self.lr, self.grid[self.lr]).values())
 
     @cached_property
     def losses(self) -> list[float]:
         """The final loss of each seed, infinite where it diverged."""
-        return final_losses(self.grid[self.lr])
+        return final_losses(self._counting.get(self.lr, self.grid[self.lr]))
 
     @property
     def loss(self) -> float:
@@ -57,7 +75,8 @@ class MethodRuns:
     @property
     def diverged_at(self) -> list[float]:
         """The learning rates at which a seed diverged."""
-        return [lr for lr, runs in self.grid.items() if not all(map(math.isfinite, final_losses(runs)))]
+        both = [*self.grid.items(), *self._counting.items()]
+        return sorted({lr for lr, runs in both if not all(map(math.isfinite, final_losses(runs)))})
 
     def finals(self, key: str) -> list[float]:
         """The last value of a metric for each seed; empty where it was not measured, or is no number, for all."""

@@ -10,27 +10,26 @@ from dsgt.text import listed, short
 
 
 def notes(found: Comparison) -> list[str]:
-    """Weights that were not those asked for, rates at the edge of the grid, a target that tells nothing."""
+    """Weights that differ, rates that were not tuned or lie at the edge of the grid, a target that tells nothing."""
     return [*_other_weights(found), *_edges(found), *_no_target(found)]
 
 
 def _other_weights(found: Comparison) -> list[str]:
-    asked, said = found.settings.weights, []
-    for line in found.lines:
-        try:
-            _, rule = found.settings.weights_for(line.method)
-        except (OSError, ValueError):  # the network's file has gone; the numbers have not
-            continue
-        if rule not in (asked, "all", "push", "file"):
-            said.append(f"{line.method} may not use {asked} weights here, so it ran with {rule} ones.")
-    return said
+    asked = found.settings.weights
+    return [
+        f"{line.method} may not use {asked} weights here, so it ran with {line.weights} ones: part of a difference may "
+        "be the weights'."
+        for line in found.lines
+        if line.weights not in (asked, "all", "file", "")
+    ]
 
 
 def _edges(found: Comparison) -> list[str]:
+    if not found.settings.tuned:
+        return ["The learning rate was given, not tuned: another may suit each method better."] * (len(found.lines) > 1)
     said = []
-    for end, which, better in ((max, "largest", "larger"), (min, "smallest", "smaller")):
-        edge = [x.method for x in found.lines if x.converged and len(x.grid) > 1 and x.lr == end(x.grid)]
-        if edge:
+    for which, better in (("largest", "larger"), ("smallest", "smaller")):
+        if edge := [line.method for line in found.lines if line.edge == which]:
             said.append(f"Best at the {which} learning rate tried, so a {better} one may be better: {listed(edge)}.")
     return said
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SELECTION = (
-    "Every method ran at every learning rate with every seed; the one with the lowest final training loss of the mean "
-    "model, averaged over the seeds, counts. A learning rate at which one of its runs diverged does not."
+    "Every method ran at every learning rate of its grid with seeds of their own; the one with the lowest final "
+    "training loss of the mean model there was run with the seeds that are reported. While the best was the largest or "
+    "the smallest the grid grew, by one rule for all. A learning rate at which a run diverged does not count."
 )
 
 
@@ -38,7 +39,7 @@ class Comparison:
 
     @cached_property
     def runs(self) -> dict[tuple[str, float], Runs]:
-        """The rows of each method and learning rate, by seed."""
+        """The rows of each method and learning rate, by seed; those that tune have numbers of their own."""
         runs: dict[tuple[str, float], Runs] = {}
         for row in self.rows:
             runs.setdefault((row["method"], row["lr"]), {}).setdefault(row["seed"], []).append(row)
@@ -47,15 +48,27 @@ class Comparison:
     @cached_property
     def lines(self) -> list[MethodRuns]:
         """Every method with its runs, in the order of the settings."""
-        grids = {m: {lr: self.runs[m, lr] for lr in self.settings.lrs} for m in self.settings.methods}
-        return [MethodRuns(m, grid, self.settings.algorithm(m).needs.average) for m, grid in grids.items()]
+        return [self._method(name) for name in self.settings.methods]
+
+    def _method(self, name: str) -> MethodRuns:
+        tuning: dict[float, Runs] = {}
+        reported: dict[float, Runs] = {}
+        for (method, lr), seeds in sorted(self.runs.items()):
+            for seed, rows in seeds.items() if method == name else ():
+                (tuning if rows[0].get("tuning") else reported).setdefault(lr, {})[seed] = rows
+        try:
+            rule = self.settings.weights_for(name)[1]
+        except (OSError, ValueError):  # the network's file has gone; the numbers have not
+            rule = ""
+        average = self.settings.algorithm(name).needs.average
+        return MethodRuns(name, tuning or reported, average, reported if tuning else None, rule)
 
     def of(self, method: str) -> MethodRuns:
         """A method's runs: ``found.of("dsgt").loss``."""
         return next(line for line in self.lines if line.method == method)
 
     def final(self, method: str, lr: float, key: str) -> list[float]:
-        """The last value of a metric, for each seed; infinite where a run diverged."""
+        """The last value of a metric, for each seed, those that tune included; infinite where a run diverged."""
         return [rows[-1].get(key, math.inf) for rows in self.runs[method, lr].values()]
 
     def best_lr(self, method: str) -> float:
@@ -90,7 +103,7 @@ class Comparison:
         return pd.DataFrame([self._line(line) for line in self.lines]).set_index("method")
 
     def _line(self, line: MethodRuns) -> dict[str, Any]:
-        found: dict[str, Any] = {"method": line.method, "weights": self.settings.weights_for(line.method)[1]}
+        found: dict[str, Any] = {"method": line.method, "weights": line.weights}
         found |= {"lr": math.nan, "loss": line.loss, "spread": math.nan}
         if line.converged:
             found |= {"lr": line.lr, "spread": line.spread}

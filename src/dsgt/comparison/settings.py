@@ -32,6 +32,8 @@ with explained():
 
 PAPER_GRID = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 0.2)
 """The learning rates of the paper's section 6, in this package's units."""
+GRID = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Where the search for a learning rate starts; it goes on beyond either end where the best is there."""
 
 SIZE_LIMIT = 1 << 20
 """Bytes that a reader of settings is willing to read."""
@@ -39,6 +41,7 @@ SIZE_LIMIT = 1 << 20
 NODES_LIMIT = 50_000
 """CIFAR-10 has as many training samples."""
 SEEDS_LIMIT = 10_000
+GROW_LIMIT = 100
 BATCH_LIMIT = 10_000_000
 
 
@@ -110,13 +113,19 @@ class Settings(BaseModel):
     """Who holds what: equal, dirichlet:ALPHA or labels:COUNT."""
     graph: str = "random"
     """The name of a graph, or a network file."""
-    weights: Annotated[str, AfterValidator(_rule)] = "fdla"
+    weights: Annotated[str, AfterValidator(_rule)] = "metropolis"
+    """The same for all methods, but for one that may not use them."""
     epochs: Above0 = 20.0
     batch: Annotated[Count, _at_most(BATCH_LIMIT, "the samples of a round are drawn at once")] = 128
     """M, the samples a round of all nodes together."""
-    lrs: tuple[Above0, ...] = Field(PAPER_GRID, min_length=1)
-    seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method at every learning rate")] = 3
-    """Repetitions, each with other shards and batches."""
+    lrs: tuple[Above0, ...] = Field(GRID, min_length=1)
+    """Where the search for each method's learning rate starts; a single one is used as it is."""
+    grow: Annotated[int, Field(ge=0), _at_most(GROW_LIMIT, "each is a step beyond the grid")] = 8
+    """By how many learning rates the grid of a method may grow while its best is the largest or the smallest."""
+    tuning_seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method at every learning rate")] = 2
+    """Repetitions by which learning rates are chosen; other ones than those reported."""
+    seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method")] = 5
+    """Repetitions that are reported, each with other shards and batches."""
     evaluations: Count = 40
     """How often a run is measured."""
     target: Above0 | None = None
@@ -153,6 +162,20 @@ class Settings(BaseModel):
     def repeatable(self) -> bool:
         """Whether a command line, or a file, can say all of it: no object stands for a name."""
         return not self._objects
+
+    @property
+    def tuned(self) -> bool:
+        """Whether there is a learning rate to be chosen."""
+        return len(set(self.lrs)) > 1
+
+    @property
+    def reported_seeds(self) -> range:
+        return range(self.seeds)
+
+    @property
+    def tuning_seeds_used(self) -> range:
+        """Numbers that no reported seed can have."""
+        return range(SEEDS_LIMIT, SEEDS_LIMIT + self.tuning_seeds) if self.tuned else range(0)
 
     def algorithm(self, name: str) -> Algorithm[Any]:
         """One of the methods."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.queues import SimpleQueue
@@ -38,14 +39,23 @@ Said = tuple[Which, int, int, float]
 
 
 def run_jobs(
-    jobs: Sequence[Job], workers: int, watch: Watch | None, checkpoints: Checkpoints | None
-) -> Iterator[tuple[Job, list[Row]]]:
-    """Each job with its rows, in the order in which they finish; all are of the same settings."""
+    jobs: Sequence[Job],
+    done: Callable[[Job, list[Row]], Sequence[Job]],
+    workers: int,
+    watch: Watch | None,
+    checkpoints: Checkpoints | None,
+) -> None:
+    """Run them all; ``done`` is given each with its rows when it is finished, and gives those that follow from it.
+
+    All are of the same settings.
+    """
     if workers < 2 or len(jobs) < 2:
-        for job in jobs:
-            yield job, job(_teller(job, watch), checkpoints)
+        left = deque(jobs)
+        while left:
+            job = left.popleft()
+            left.extend(done(job, job(_teller(job, watch), checkpoints)))
         return
-    known = {(job.method, job.lr, job.seed): job for job in jobs}
+    known: dict[Which, Job] = {}
     said: SimpleQueue[Said] = queue()
 
     def listen() -> None:
@@ -54,11 +64,25 @@ def run_jobs(
             if watch is not None:
                 watch(News(known[which], k, rounds, loss))
 
+    def whiches(some: Sequence[Job]) -> list[Which]:
+        new = {(job.method, job.lr, job.seed): job for job in some}
+        known.update(new)
+        return list(new)
+
     act = partial(_work, checkpoints=checkpoints)
     # what is defined in a script or a notebook goes there by value
     given = (said, cloudpickle.dumps(jobs[0].settings))
-    for which, rows in run_tasks(act, list(known), workers, prepare=_prepare, given=given, meanwhile=listen):
-        yield known[which], rows
+    tasks = run_tasks(
+        act,
+        whiches(jobs),
+        workers,
+        prepare=_prepare,
+        given=given,
+        meanwhile=listen,
+        more=lambda which, rows: whiches(done(known[which], rows)),
+    )
+    for _ in tasks:
+        pass
 
 
 _said: SimpleQueue[Said]

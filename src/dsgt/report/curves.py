@@ -54,7 +54,7 @@ def grid(lines: Sequence[MethodRuns]) -> list[dict[str, Any]]:
                 "low": [rounded(min(v)) for v in losses.values()],
                 "high": [rounded(max(v)) for v in losses.values()],
                 "diverged": [sum(not math.isfinite(x) for x in v) for v in losses.values()],
-                "seeds": len(line.runs),
+                "seeds": len(line.grid[line.lr]),
                 "best": list(losses).index(line.lr) if line.converged else None,
             }
         )

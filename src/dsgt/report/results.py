@@ -45,6 +45,9 @@ def table(lines: Sequence[MethodRuns]) -> list[Column]:
             _best([-line.loss for line in lines]),
         ),
     ]
+    rules = [line.weights for line in lines]
+    if len({line.weights for line in lines if not line.centralized}) > 1:
+        columns.insert(0, Column("weights", "not the same for all: part of a difference may be theirs", rules))
     for key in measured(lines, list(COLUMNS)):
         heading, meaning, form = COLUMNS[key]
         finals = [line.final(key) if line.converged else None for line in lines]

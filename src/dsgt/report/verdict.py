@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from dsgt.comparison.method_runs import MethodRuns, final_losses
+from dsgt.comparison.paired import ENOUGH, EQUAL, LEVEL, Difference, comparisons, difference
 from dsgt.text import listed, percent, short, with_spread
 
 WITHIN = "within the spread of the seeds"
+MARGIN = f"{100 * EQUAL:g} %"
 RULE = (
-    "Two losses differ beyond the spread when the ranges over the seeds do not overlap: the worst seed of one method "
-    "ended below the best seed of the other."
+    "Methods are compared seed by seed, on the same shards. One is called lower than another when the paired t "
+    f"interval of the mean ratio of their losses lies below 1, and equal when it lies within {MARGIN} of 1; otherwise "
+    f"the seeds are too few to tell. The intervals of all pairs of methods hold together with {100 * LEVEL:g} % "
+    "(Bonferroni). Nothing is judged while a best learning rate is the largest or the smallest that was tried."
 )
 
 
@@ -28,30 +32,54 @@ def verdict(lines: Sequence[MethodRuns], target: float | None = None) -> tuple[s
     best = min(rivals, key=lambda line: line.loss)
     others = sorted((line for line in rivals if line is not best), key=lambda line: line.loss)
     reference = [line for line in finished if line.centralized and line is not best]
-    parts = [_worst_node(best, others), *(_against(best, line, target) for line in reference), *_diverged(lines)]
+    pairs = comparisons(lines)
+    against = [_against(best, line, target, pairs) for line in reference]
+    parts = [_worst_node(best, others), *against, *_diverged(lines)]
     nothing = "no run diverged" if others else "there is no other method to compare with"
     second = "; ".join(part for part in parts if part) or nothing
-    return _lowest_loss(best, others), f"{second[0].upper()}{second[1:]}."
+    edge = [line for line in finished if line.edge] if others or reference else []
+    first = _no_verdict(edge) if edge else _lowest_loss(best, others, pairs)
+    return first, f"{second[0].upper()}{second[1:]}."
 
 
-def _lowest_loss(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
+def _no_verdict(edge: Sequence[MethodRuns]) -> str:
+    where = listed(f"{line.method} ({line.lr:g}, the {line.edge})" for line in edge)
+    return (
+        f"No verdict, because the best learning rate lies at the edge of those tried for {where}: try more of them, "
+        "with --lr or a larger --grow."
+    )
+
+
+def _lowest_loss(best: MethodRuns, others: Sequence[MethodRuns], pairs: int) -> str:
     seeds = len(best.losses)
     loss = f"{with_spread(best.loss, best.spread)}" + (f" over {seeds} seeds" if seeds > 1 else "")
     if not others:
         return f"{best.method} reached a training loss of {loss} with a learning rate of {best.lr:g}."
     lowest = f"{best.method} reached the lowest training loss, {loss}"
-    if seeds == 1:
-        return f"{lowest}, before {_named(others)}; with one seed nobody can tell the differences from chance."
-    ahead = [line for line in others if clearly_below(best, line)]
-    level = [line for line in others if not clearly_below(best, line)]
-    parts = []
-    if ahead:
-        parts.append(f"ahead of {_named(ahead)} by more than the spread of the seeds")
-    if level:
-        within = f"level with {_named(level)} within {'it' if ahead else 'the spread of the seeds'}"
-        always = all(always_below(best, line) for line in level)
-        parts.append(within + (", though lower in every seed" if always else ""))
-    return f"{lowest}, {' but '.join(parts)}."
+    if seeds < ENOUGH:
+        few = "one seed" if seeds == 1 else f"{seeds} seeds"
+        return f"{lowest}, before {_named(others, best)}; with {few} nobody can tell the differences from chance."
+    found = {line.method: difference(best, line, pairs) for line in others}
+
+    def judged(word: str) -> list[MethodRuns]:
+        return [line for line in others if found[line.method].judgement == word]
+
+    parts = [f"{_share(found[line.method])} below {_named([line], best)}" for line in judged("lower")]
+    if equal := judged("equal"):
+        parts.append(f"equal to {_named(equal, best)} within {MARGIN}")
+    if unclear := judged("too few seeds") + judged("higher"):
+        parts.append(f"{seeds} seeds are too few to tell it from {_named(unclear, best)}")
+    return f"{lowest}: {'; '.join(parts)}."
+
+
+def _share(found: Difference) -> str:
+    """``31 % (28 to 34 %)``"""
+    low, high = sorted((abs(found.low), abs(found.high)))
+    return f"{_percents(abs(found.mean))} % ({_percents(low)} to {_percents(high)} %)"
+
+
+def _percents(share: float) -> str:
+    return f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
 
 
 def _diverged(lines: Sequence[MethodRuns]) -> list[str]:
@@ -77,7 +105,7 @@ def _worst_node(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
     own = best.finals(key)
     if not own:
         return ""
-    sentence = f"the test accuracy of its worst node is {percent(fmean(own))}"
+    sentence = f"the test accuracy of {'its' if others else 'the'} worst node is {percent(fmean(own))}"
     rivals = {line.method: values for line in others if (values := line.finals(key))}
     if not rivals:
         return sentence
@@ -89,14 +117,17 @@ def _worst_node(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
     return f"{sentence}, the highest" + (f", but {WITHIN}" if overlap else "")
 
 
-def _against(best: MethodRuns, reference: MethodRuns, target: float | None) -> str:
+def _against(best: MethodRuns, reference: MethodRuns, target: float | None, pairs: int) -> str:
     """The leader beside centralized SGD, which has all data in one place."""
-    name = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
-    difference = reference.loss - best.loss
-    said = f"{name}, {short(abs(difference), 2)} {'lower' if difference < 0 else 'higher'}" if difference else name
-    if len(best.losses) > 1 and difference:
-        clear = clearly_below(best, reference) or clearly_below(reference, best)
-        said += f" and {'beyond' if clear else 'within'} the spread of the seeds"
+    said = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
+    if len(best.losses) >= ENOUGH and not best.edge and not reference.edge:
+        found = difference(reference, best, pairs)
+        said += {
+            "lower": f", {_share(found)} lower",
+            "higher": f", {_share(found)} higher",
+            "equal": f", equal within {MARGIN}",
+            "too few seeds": ", and the seeds are too few to tell them apart",
+        }[found.judgement]
     if target is None:
         return said
     own, theirs = (line.at_target(target, "virtual_seconds") for line in (best, reference))
@@ -105,15 +136,7 @@ def _against(best: MethodRuns, reference: MethodRuns, target: float | None) -> s
     return f"{said}, and took {short(theirs / own, 2)} times as long on the virtual clock to a loss of {short(target)}"
 
 
-def clearly_below(a: MethodRuns, b: MethodRuns) -> bool:
-    """Whether the worst seed of a ended below the best seed of b."""
-    return max(a.losses) < min(b.losses)
-
-
-def always_below(a: MethodRuns, b: MethodRuns) -> bool:
-    """Whether a ended below b with every seed, that is on the same shards."""
-    return len(a.losses) == len(b.losses) and all(x < y for x, y in zip(a.losses, b.losses, strict=True))
-
-
-def _named(lines: Sequence[MethodRuns]) -> str:
-    return listed(f"{line.method} ({short(line.loss)})" for line in lines)
+def _named(lines: Sequence[MethodRuns], best: MethodRuns) -> str:
+    """With the loss, and the weights where they are not those of the best: the difference may be theirs."""
+    other = {line.method: f", with {line.weights} weights" * (line.weights != best.weights) for line in lines}
+    return listed(f"{line.method} ({short(line.loss)}{other[line.method]})" for line in lines)
