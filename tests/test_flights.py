@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,11 +72,11 @@ class LateTransport(Transport):
         self.told: list[Tensor] = []
 
     def exchange(
-        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+        self, letters: Mapping[int, Tensor], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
-        assert v.is_contiguous()  # as gloo and MPI want it
+        assert all(v.is_contiguous() for v in letters.values())  # as gloo and MPI want it
         receiving: Requests = {j: Late(lambda j=j, b=buffer: b.fill_(10 * j)) for j, buffer in into.items()}
-        return receiving, {i: Late(lambda: self.told.append(v.clone())) for i in to}
+        return receiving, {i: Late(lambda v=v: self.told.append(v.clone())) for i, v in letters.items()}
 
     def all_reduce(self, v: Tensor) -> Request:
         return Late(lambda: v.copy_(v[:1].expand_as(v)))  # everybody says the same
@@ -87,9 +87,9 @@ MIXED, FLOWED = 0.5 * V + 7.5, 7.5 - 0.5 * V
 WAYS: dict[str, tuple[Callable[[Peers, Tensor], Tensor], Tensor]] = {
     "mixing": (lambda net, v: net(v), MIXED),
     "flow": (lambda net, v: net.flow(v), FLOWED),
-    "over itself": (lambda net, v: net.into(v, v), MIXED),
+    "over itself": (lambda net, v: net.at(0).into(v, v), MIXED),
     "started": (lambda net, v: net.start(v).wait(), MIXED),
-    "started flow": (lambda net, v: net.start_flow(v).wait(), FLOWED),
+    "started flow": (lambda net, v: net.at(0).start_flow(v).wait(), FLOWED),
     "every other number": (lambda net, v: net(torch.stack([v, -v], dim=1)[:, 0]), MIXED),
 }
 

@@ -158,12 +158,12 @@ def test_a_round_of_dsgt_is_two_products_and_two_passes(large: None) -> None:
     dense, g = Dense(metropolis(graph(n))), torch.randn(n, m)
     state = dsgt.DSGT().init(torch.randn(n, m), dense)
     for _ in range(4):
-        state = rounds.update(state, g, dense, 0.1)
+        state = rounds.update(state, g, dense.at(0), 0.1)
     with Operations() as operations:
-        state = rounds.update(state, g, dense, 0.1)
+        state = rounds.update(state, g, dense.at(0), 0.1)
     passes = {name: times for name, times in operations.count.items() if name != "detach"}
     v, total = torch.randn(n, m), torch.randn(n, m)
-    if not dense.add_product(v, total):
+    if not dense.at(0).products.add_product(v, total):
         pytest.skip("this BLAS rounds a product that is added to something in another way")
     assert passes == {"add": 2, "addmm_": 1, "mm": 1}
     assert len(memory._kept) == 4
@@ -175,7 +175,7 @@ def test_a_product_is_added_only_where_that_changes_no_bit() -> None:
         v, total = (torch.randn(n, 2000, dtype=dtype) for _ in range(2))
         for _ in range(2):
             expected, before = total + dense(v), total.clone()
-            done = dense.add_product(v, total)
+            done = dense.at(0).products.add_product(v, total)
             assert torch.equal(total, expected if done else before)
 
 
@@ -470,5 +470,5 @@ def test_what_was_added_up_for_one_state_is_not_used_for_another(monkeypatch: py
 
 
 def test_a_message_that_is_waited_for_twice_is_multiplied_once() -> None:
-    sent = Dense(metropolis(graph(N))).send(torch.randn(N, 3))
+    sent = Dense(metropolis(graph(N))).at(0).send(torch.randn(N, 3))
     assert sent.wait() is sent.wait()

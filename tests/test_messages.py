@@ -87,7 +87,7 @@ def test_a_farewell_knows_what_was_sent_before_it():
 
 def test_which_message_is_announced_does_not_depend_on_which_departs_first():
     def act(network: Peers) -> list[float]:
-        flights = [network._mixing(torch.full((2,), 1.0 + network.node) * k) for k in (1, 10)]
+        flights = [network.mixing(network.at(0).row, torch.full((2,), 1.0 + network.node) * k) for k in (1, 10)]
         for flight in reversed(flights) if network.node else flights:
             flight.leave()
         return [float(flight.wait()[0]) for flight in flights]
@@ -101,8 +101,9 @@ def test_a_closed_network_refuses_to_be_used_and_may_be_closed_again():
         network.close()
         assert torch.allclose(pending.wait(), torch.ones(2))
         v = torch.ones(2)
-        uses = [network, network.start, network.flow, network.start_flow, network.gather, network.mean]
-        for use in [*uses, lambda v: network.into(v, v), lambda v: network.at(0)(v)]:
+        mix = network.at(0)
+        uses = [network, network.start, network.flow, network.gather, network.mean, mix, mix.start_flow]
+        for use in [*uses, lambda v: mix.into(v, v), lambda v: mix.exchange(v[None])]:
             with pytest.raises(RuntimeError, match=f"node {network.node} uses a network that is closed"):
                 use(v)
         assert network.traffic.mixings == 1

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import dsgt
 from dsgt import topologies
 from dsgt.core import Needs
+from dsgt.topologies.changing import Cycle
 from dsgt.topologies.needs import _everybody_is_averaged, complaints
 from dsgt.topologies.spectrum import rho_of_rounds, second_modulus
 
@@ -19,11 +20,11 @@ from dsgt.topologies.spectrum import rho_of_rounds, second_modulus
 def test_an_eigenvalue_on_the_floor_is_refused_however_it_was_rounded(n: int) -> None:
     """Metropolis weights on a ring of an even number of nodes have lambda_n = -1/3, which D2 must stay above."""
     W = topologies.metropolis(topologies.ring(n))
-    assert "on the edge" in complaints(dsgt.D2.needs, [W])[0]
-    assert complaints(dsgt.D2.needs, [topologies.lift(W, -1 / 3)]) == []
-    assert complaints(dsgt.D2.needs, [topologies.metropolis(topologies.ring(5))]) == []
+    assert "on the edge" in complaints(dsgt.D2.needs, Cycle([W]))[0]
+    assert complaints(dsgt.D2.needs, Cycle([topologies.lift(W, -1 / 3)])) == []
+    assert complaints(dsgt.D2.needs, Cycle([topologies.metropolis(topologies.ring(5))])) == []
     if n <= 100:
-        below = complaints(dsgt.D2.needs, [1.001 * W - 0.001 * np.eye(n)])[0]
+        below = complaints(dsgt.D2.needs, Cycle([1.001 * W - 0.001 * np.eye(n)]))[0]
         assert "-1/3" not in below
         assert "on the edge" not in below
 
@@ -32,7 +33,7 @@ def test_the_floor_is_where_it_is_said_to_be() -> None:
     """-0.3340 is refused and -0.3326 accepted, though both are near to -1/3."""
     for low, said in ((-0.334, 1), (-0.3326, 0)):
         W = np.array([[1 + low, 1 - low], [1 - low, 1 + low]]) / 2
-        assert len(complaints(dsgt.D2.needs, [W])) == said
+        assert len(complaints(dsgt.D2.needs, Cycle([W]))) == said
 
 
 @pytest.mark.parametrize("n", [10, 1100, 3000])
@@ -46,9 +47,9 @@ def test_a_changing_network_that_never_agrees_is_refused_however_large(n: int) -
 
     even, odd = i ^ 1, (((i + 1) ^ 1) - 1) % n
     swapped = [paired(even, 0.0), paired(odd, 0.0)]
-    assert "rho is 1" in complaints(Needs(), swapped)[0]
-    assert complaints(Needs(), [paired(even, 0.5), paired(odd, 0.5)]) == []
-    assert "rho is 4" in complaints(Needs(), [paired(even, -0.5), paired(odd, -0.5)])[0]  # 1 - 2 (1.5) twice
+    assert "rho is 1" in complaints(Needs(), Cycle(swapped))[0]
+    assert complaints(Needs(), Cycle([paired(even, 0.5), paired(odd, 0.5)])) == []
+    assert "rho is 4" in complaints(Needs(), Cycle([paired(even, -0.5), paired(odd, -0.5)]))[0]  # 1 - 2 (1.5) twice
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,7 +65,7 @@ def test_whether_rounds_agree_is_told_from_the_graph_as_from_the_norm(n: int, ro
 def test_weights_that_hear_one_way_only_are_refused() -> None:
     """Connected if directions are forgotten, and with positive own weights: still nobody hears node 1."""
     W = np.array([[1.0, 0.0], [0.5, 0.5]])
-    assert "no messages get both ways between nodes 0 and 1" in complaints(Needs(columns=False), [W])[0]
+    assert "no messages get both ways between nodes 0 and 1" in complaints(Needs(columns=False), Cycle([W]))[0]
 
 
 def test_column_stochastic_weights_agree_by_their_second_eigenvalue() -> None:
@@ -74,18 +75,18 @@ def test_column_stochastic_weights_agree_by_their_second_eigenvalue() -> None:
     shortcut = turn.copy()
     shortcut[:, 0] = [0, 0.5, 0.5, 0, 0]
     assert np.abs(np.linalg.eigvals(shortcut)).max() == pytest.approx(1)
-    assert complaints(push, [shortcut]) == []
+    assert complaints(push, Cycle([shortcut])) == []
     square = np.roll(np.eye(4), 1, axis=0)
     square[:, 0] = [0, 0.5, 0, 0.5]  # every way round has an even number of links
-    assert "rho is 1" in complaints(push, [square])[0]
-    assert complaints(Needs(), [turn])[0].startswith("needs rho(W) < 1")
+    assert "rho is 1" in complaints(push, Cycle([square]))[0]
+    assert complaints(Needs(), Cycle([turn]))[0].startswith("needs rho(W) < 1")
 
 
 @pytest.mark.parametrize(("off", "refused"), [(1e-7, False), (1e-5, True)])
 def test_sums_may_be_off_by_what_float32_leaves_and_no_more(off: float, refused: bool) -> None:
     W = topologies.metropolis(topologies.ring(5))
     W[0, 0] += off
-    assert bool(complaints(Needs(), [W])) == refused
+    assert bool(complaints(Needs(), Cycle([W]))) == refused
 
 
 @pytest.mark.parametrize("dense_up_to", [1500, 3], ids=["all eigenvalues", "by iteration"])

@@ -47,7 +47,7 @@ def test_a_flow_is_the_mixing_less_the_vector_and_sums_to_zero_at_the_size_of_th
 def test_together_mixes_each_tensor():
     network = Dense(metropolis(graph(5)))
     a, b = torch.randn(5, 3, dtype=F64), torch.randn(5, 1, dtype=F64)
-    for mixed, alone in zip(network.together(a, b), (network(a), network(b)), strict=True):
+    for mixed, alone in zip(network.at(0).together(a, b), (network(a), network(b)), strict=True):
         assert torch.allclose(mixed, alone, rtol=1e-14)
 
 
@@ -208,8 +208,8 @@ def test_the_same_run_twice_is_the_same_bit_for_bit():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Cycle([]), "no networks"),
-        (lambda: Cycle([np.eye(2), np.eye(3)]), "network 0 of the cycle has 2 nodes, but network 1 has 3"),
+        (lambda: Cycle([]), "no weights"),
+        (lambda: Cycle([np.eye(2), np.eye(3)]), "matrix 0 of the cycle has 2 nodes, but matrix 1 has 3"),
         (lambda: Clocked(np.eye(2), latency=-1), "latency is -1"),
         (lambda: Clocked(np.eye(2), bandwidth=0), "bandwidth 0"),
         (lambda: Clocked(np.eye(2), compute=[1, 2, 3]), "one for each of 2 nodes"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
@@ -52,7 +52,27 @@ class Done(Pending):
 
 
 class Mix(ABC):
-    """One round of weighted averaging with the neighbours."""
+    """One round of weighted averaging with the neighbours. A word that a mixing does not know is refused."""
+
+    @property
+    def k(self) -> int:
+        """The round."""
+        raise self._unknown("the number of the round")
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the network joins."""
+        raise self._unknown("the number of nodes")
+
+    @property
+    def rows(self) -> Tensor:
+        """The numbers of the nodes that live here, (..., 1)."""
+        raise self._unknown("the numbers of the nodes")
+
+    @property
+    def push(self) -> Mix:
+        """The same round over the second matrix; over the first where there is only one."""
+        raise self._unknown("a second matrix")
 
     @abstractmethod
     def start(self, v: Tensor) -> Pending:
@@ -76,6 +96,34 @@ class Mix(ABC):
         """Mix several tensors in one message, so that they arrive at one moment and over one network."""
         mixed = self(torch.cat(vs, dim=-1))
         return tuple(mixed.split([v.shape[-1] for v in vs], dim=-1))
+
+    def start_exchange(self, v: Tensor) -> Pending:
+        """Send letters; what arrives is what each neighbour sent, (..., len(hears), m), unweighted.
+
+        v is (..., 1, m), the same letter to all, or (..., len(tells), m), one for each."""
+        raise self._unknown("letters to single neighbours")
+
+    def exchange(self, v: Tensor) -> Tensor:
+        return self.start_exchange(v).wait()
+
+    @property
+    def hears(self) -> Tensor:
+        """The numbers of those whom a node hears, (..., d). Where all nodes live in one process and some have fewer
+        neighbours than d, -1 stands for none, and zeros arrive from it."""
+        raise self._unknown("whom a node hears")
+
+    @property
+    def tells(self) -> Tensor:
+        """The numbers of those who hear a node, (..., d), filled up with -1."""
+        raise self._unknown("who hears a node")
+
+    @property
+    def weights(self) -> Tensor:
+        """What a node gives to each of those whom it hears, (..., d, 1); 0 where there is none."""
+        raise self._unknown("single weights")
+
+    def _unknown(self, what: str) -> Exception:
+        return TypeError(f"{type(self).__name__} does not know {what}, which this method asks for; use another network")
 
 
 @dataclass
@@ -135,18 +183,38 @@ class Network(ABC):
     """How many nodes the network joins."""
     node: int | None = None
     """Which node lives in this process; None where all of them do."""
+    weights: Weights
+    """Who mixes with whom."""
 
     def __init__(self) -> None:
         self.traffic = Traffic()
 
-    @abstractmethod
     def at(self, k: int) -> Mix:
         """The mixing of round k. A message that a method sends in round k travels over this network."""
+        return self.round(k, self.weights)
+
+    def round(self, k: int, weights: Weights) -> Mix:
+        """The mixing of round k with these weights instead of the network's own."""
+        raise TypeError(f"{type(self).__name__} has weights of its own and cannot be given {weights!r}")
+
+    def over(self, weights: Weights) -> Network:
+        """The same nodes in the same place with other weights."""
+        return Over(self, weights)
 
     @property
-    @abstractmethod
     def matrices(self) -> Sequence[Matrix]:
-        """Every weight matrix that ``at`` may use; more than one where the network changes."""
+        """One pass through the weight matrices; their mean where they are random."""
+        return self.weights.matrices
+
+    def __call__(self, v: Tensor) -> Tensor:
+        """Mix by hand, as in round 0."""
+        return self.round(0, self.weights)(v)
+
+    def start(self, v: Tensor) -> Pending:
+        return self.round(0, self.weights).start(v)
+
+    def flow(self, v: Tensor) -> Tensor:
+        return self.round(0, self.weights).flow(v)
 
     @abstractmethod
     def gather(self, v: Tensor) -> Tensor:
@@ -196,6 +264,51 @@ class Network(ABC):
         self.close()
 
 
+class Around(Network):
+    """A network seen in another way: what a subclass does not say, the inner network does."""
+
+    def __init__(self, inner: Network) -> None:
+        super().__init__()
+        self.inner, self.weights = inner, inner.weights
+        self.nodes, self.node = inner.nodes, inner.node
+        self.traffic = inner.traffic
+
+    @property
+    def takes_arrays(self) -> bool:
+        return self.inner.takes_arrays
+
+    def round(self, k: int, weights: Weights) -> Mix:
+        return self.inner.round(k, weights)
+
+    def gather(self, v: Tensor) -> Tensor:
+        return self.inner.gather(v)
+
+    def mean(self, v: Tensor) -> Tensor:
+        return self.inner.mean(v)
+
+    def computed(self, k: int) -> None:
+        self.inner.computed(k)
+
+    def progress(self) -> dict[str, Tensor]:
+        return self.inner.progress()
+
+    def restore(self, progress: dict[str, Tensor]) -> None:
+        self.inner.restore(progress)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class Over(Around):
+    """The same nodes with other weights."""
+
+    def __init__(self, inner: Network, weights: Weights) -> None:
+        super().__init__(inner)
+        if weights.nodes != inner.nodes:
+            raise ValueError(f"{weights!r} joins {weights.nodes} nodes, but the network has {inner.nodes}")
+        self.weights = weights
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a method asks of every W it is given. rho < 1, so that the network agrees at all, is asked by everyone."""
@@ -211,8 +324,12 @@ class Needs:
     """W is 1/n everywhere."""
     static: bool = False
     """W must not change from round to round."""
+    push: Needs | None = None
+    """What is asked of the second matrix, where the method uses one."""
 
     def __str__(self) -> str:
+        if self.push is not None:
+            return f"{replace(self, push=None)}; second matrix {self.push}"
         if self.average:
             return "W = 1/n everywhere"
         kind = {(True, True): "doubly", (True, False): "row", (False, True): "column"}[self.rows, self.columns]
@@ -334,6 +451,11 @@ class Algorithm(ABC, Generic[S]):
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
         """The state after a round; g is the (stochastic) gradient at ``s.x``."""
 
+    def over(self, network: Network) -> Network:
+        """The network that the method runs on, made of the one it was given: a method may be another one that mixes
+        rarely, or with random pairs."""
+        return network
+
     def model(self, s: S) -> Tensor:
         """What a user takes home: x, unless the method promises something of another point, such as an average."""
         x: Tensor = s[0]
@@ -350,23 +472,29 @@ class Algorithm(ABC, Generic[S]):
 
 def settle(state: S) -> S:
     """The same state with every message arrived: what can be saved, compared and copied."""
-    fields = [Done(f.wait()) if isinstance(f, Pending) else f for f in state]
-    return type(state)(*fields)  # type: ignore[arg-type]
+    return changed(state, lambda _, f: Done(f.wait()) if isinstance(f, Pending) else f)
 
 
 def tensors(state: tuple[Any, ...]) -> dict[str, Tensor]:
     """The fields of a state by name, waited for: what a checkpoint holds and a metric looks at."""
-    names: tuple[str, ...] = state._fields  # type: ignore[attr-defined]
-    return {name: f.peek() if isinstance(f, Pending) else f for name, f in zip(names, state, strict=True)}
+    found: dict[str, Tensor] = {}
+    changed(state, lambda name, f: found.setdefault(name, f.peek() if isinstance(f, Pending) else f))
+    return found
 
 
 def with_tensors(state: S, values: dict[str, Tensor]) -> S:
     """The inverse of ``tensors``: a state of the same kind holding these values."""
-    fields = {
-        name: Done(values[name]) if isinstance(old, Pending) else values[name]
-        for name, old in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
-    }
-    return type(state)(**fields)
+    return changed(state, lambda name, old: Done(values[name]) if isinstance(old, Pending) else values[name])
+
+
+def changed(state: S, change: Callable[[str, Any], Any]) -> S:
+    """A state of the same kind with ``change(name, field)`` in every field. A field may be a tuple of messages, whose
+    names are then "field.0", "field.1" and so on."""
+    fields = [
+        tuple(change(f"{name}.{i}", part) for i, part in enumerate(f)) if isinstance(f, tuple) else change(name, f)
+        for name, f in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
+    ]
+    return type(state)(*fields)
 
 
 def restart_tracking(algorithm: Algorithm[S], state: S, mix: Mix) -> S:

@@ -16,7 +16,7 @@ from dsgt import engine
 from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
-from dsgt.core import Algorithm, Network, S, restart_tracking, settle
+from dsgt.core import Algorithm, Network, S, Weights, restart_tracking, settle
 from dsgt.divergence import Attempt, DivergedError, check_gradient
 from dsgt.measuring import Table
 from dsgt.networks.dense import Dense
@@ -24,11 +24,13 @@ from dsgt.problems.base import Oracle, Problem
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 
+NetworkLike: TypeAlias = "Network | Weights | MatrixLike"
+"""Bare weights mean all nodes in this process."""
 Schedule: TypeAlias = float | Callable[[int], float]
 
 
-def as_network(network: Network | MatrixLike) -> Network:
-    """A network; a bare weight matrix means all nodes in this process."""
+def as_network(network: NetworkLike) -> Network:
+    """A network; bare weights mean all nodes in this process."""
     return network if isinstance(network, Network) else Dense(network)
 
 
@@ -63,7 +65,7 @@ def as_start(x0: Tensor, network: Network) -> Tensor:
 def iterate(
     algorithm: Algorithm[S],
     grad: Oracle,
-    network: Network | MatrixLike,
+    network: NetworkLike,
     x0: Tensor,
     lr: Schedule,
     *,
@@ -76,8 +78,8 @@ def iterate(
     this process, (m,) -> (m,) on a real node. ``after=(k, state)`` goes on from the state after k rounds instead.
     ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     """
-    network = as_network(network)
-    check(type(algorithm).__name__, algorithm.needs, network.matrices)
+    network = algorithm.over(as_network(network))
+    check(type(algorithm).__name__, algorithm.needs, network.weights)
     x = as_start(x0, network)
     return _states(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
 
@@ -144,7 +146,7 @@ class Result(Generic[S]):
 def run(
     algorithm: Algorithm[S],
     problem: Problem,
-    network: Network | MatrixLike,
+    network: NetworkLike,
     *,
     rounds: int,
     lr: Schedule,
@@ -168,7 +170,7 @@ def run(
     A run whose measured loss is above ``loss_limit``, or no finite number, is stopped with ``DivergedError``.
     ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
-    network = as_network(network)
+    network = algorithm.over(as_network(network))
     _check(algorithm, problem, network, rounds=rounds, every=every, restart_every=restart_every)
     schedule = as_schedule(lr)
     table = Table(
@@ -239,7 +241,7 @@ def _check(
         raise ValueError(
             f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
         )
-    check(type(algorithm).__name__, algorithm.needs, network.matrices)
+    check(type(algorithm).__name__, algorithm.needs, network.weights)
 
 
 def _settings(
@@ -250,7 +252,7 @@ def _settings(
         "kind": "run",
         "method": fingerprint.method(algorithm),
         "nodes": network.nodes,
-        "W": fingerprint.weights(network.matrices),
+        "W": fingerprint.weights(network.weights),
         "problem": type(problem).__name__,
         "samples": problem.samples,
         "epochs_per_round": problem.epochs_per_round,

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dsgt.core import Done, Matrix, Mix, Network, Pending
+from dsgt.core import Done, Mix, Network, Pending
+from dsgt.topologies.changing import Cycle
 
 Fellow = Callable[[Tensor], Tensor]
 FINGERPRINT = 1e6
@@ -23,16 +24,12 @@ class Played(Network):
 
     def __init__(self, Ws: Sequence[np.ndarray], fellow: Fellow = lambda v: v) -> None:
         super().__init__()
-        self.Ws, self.fellow, self.nodes = Ws, fellow, len(Ws[0])
+        self.weights, self.fellow, self.nodes = Cycle(Ws), fellow, len(Ws[0])
         self.asked = 0
         """How often all nodes were asked for something at once."""
 
-    @property
-    def matrices(self) -> Sequence[Matrix]:
-        return self.Ws
-
     def at(self, k: int) -> Mix:
-        return _Mix(float(self.Ws[k % len(self.Ws)][0, 0]), self.fellow)
+        return _Mix(float(self.weights.at(k)[0, 0]), self.fellow)
 
     def gather(self, v: Tensor) -> Tensor:
         self.asked += 1

@@ -2,44 +2,75 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
-from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.core import Around, Matrix, Mix, Pending, Weights
 from dsgt.networks import Dense
 
 
-class Recorder(Network, Mix):
+class Recorder(Around):
     """All nodes in this process. ``log`` gets "start 1", "wait 1", ...; a gradient may note itself there too."""
 
+    takes_arrays = False
+
     def __init__(self, W: Matrix, log: list[str]) -> None:
-        super().__init__()
-        self.dense, self.log, self.nodes = Dense(W), log, len(W)
+        super().__init__(Dense(W))
+        self.log = log
         self.sizes: list[int] = []
         """Bytes of every message, as one node sends it to one neighbour."""
 
-    @property
-    def matrices(self):
-        return self.dense.matrices
+    def round(self, k: int, weights: Weights) -> Mix:
+        return RecordedMix(self, self.inner.round(k, weights))
 
-    def at(self, k: int) -> Mix:
-        return self
-
-    def start(self, v: Tensor) -> Pending:
-        return self._noted(v, self.dense.start(v))
-
-    def start_flow(self, v: Tensor) -> Pending:
-        return self._noted(v, self.dense.start_flow(v))
-
-    def _noted(self, v: Tensor, pending: Pending) -> Pending:
+    def noted(self, v: Tensor, pending: Pending) -> Pending:
         self.sizes.append(v[0].numel() * v.element_size())
         self.log.append(f"start {len(self.sizes)}")
         return Recorded(pending, self.log, len(self.sizes))
 
-    def gather(self, v: Tensor) -> Tensor:
-        return v
 
-    def mean(self, v: Tensor) -> Tensor:
-        return v.mean(dim=0)
+@dataclass(frozen=True)
+class RecordedMix(Mix):
+    recorder: Recorder
+    mix: Mix
+
+    @property
+    def k(self) -> int:
+        return self.mix.k
+
+    @property
+    def nodes(self) -> int:
+        return self.mix.nodes
+
+    @property
+    def rows(self) -> Tensor:
+        return self.mix.rows
+
+    @property
+    def push(self) -> Mix:
+        return RecordedMix(self.recorder, self.mix.push)
+
+    def start(self, v: Tensor) -> Pending:
+        return self.recorder.noted(v, self.mix.start(v))
+
+    def start_flow(self, v: Tensor) -> Pending:
+        return self.recorder.noted(v, self.mix.start_flow(v))
+
+    def start_exchange(self, v: Tensor) -> Pending:
+        return self.recorder.noted(v[..., 0, :], self.mix.start_exchange(v))
+
+    @property
+    def hears(self) -> Tensor:
+        return self.mix.hears
+
+    @property
+    def tells(self) -> Tensor:
+        return self.mix.tells
+
+    @property
+    def weights(self) -> Tensor:
+        return self.mix.weights
 
 
 class Recorded(Pending):

@@ -73,7 +73,7 @@ def peaceful() -> None:
         assert torch.allclose(net.flow(v), (W @ rows - rows)[me], atol=1e-14)
         every_other = torch.stack([v, -v], dim=1)[:, 0]
         assert torch.allclose(net(every_other), (W @ rows)[me], rtol=1e-14)
-        a, b = net.together(v, v[:1] * 2)
+        a, b = net.at(0).together(v, v[:1] * 2)
         assert torch.allclose(torch.cat([a, b]), (W @ torch.cat([rows, rows[:, :1] * 2], dim=1))[me])
         assert net.traffic.mixings == 4
         assert net.bytes_sent == int((ring(n) > 0).sum() - n) * (3 + 3 + 3 + 4) * 8
@@ -98,7 +98,7 @@ def peaceful() -> None:
         assert torch.allclose(net.flow(v), rows.mean(dim=0) - v, atol=1e-14)
 
     lazy = (np.eye(n) + ring(n)) / 2
-    with Cycle([connect(ring(n)), connect(lazy)]) as net:
+    with connect(Cycle([ring(n), lazy])) as net:
         flights = [net.at(k).start(v * (k + 1)) for k in range(4)]
         for k, flight in reversed(list(enumerate(flights))):
             expected = torch.from_numpy([ring(n), lazy][k % 2]) @ rows * (k + 1)
@@ -149,7 +149,7 @@ def farewells() -> None:
 def closed(net) -> None:
     net.close()
     v = torch.zeros(3, dtype=torch.float64)
-    for act in (net, net.start, net.flow, net.start_flow, net.gather, net.mean):
+    for act in (net, net.start, net.flow, net.at(0), net.gather, net.mean):
         expect(RuntimeError, "uses a network that is closed", lambda act=act: act(v))
 
 

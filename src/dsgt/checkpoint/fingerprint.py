@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Matrix, S, parameters
+from dsgt.core import Algorithm, S, Weights, parameters
 
 SAMPLE = 1 << 20
 """Numbers of a tensor that are looked at one by one."""
@@ -25,10 +24,13 @@ def method(algorithm: Algorithm[S]) -> str:
     return f"{type(algorithm).__name__}({', '.join(given)})"
 
 
-def weights(matrices: Sequence[Matrix]) -> str:
+def weights(given: Weights) -> str:
     """Of every nonzero weight; dense and sparse forms of one matrix are the same."""
     found = hashlib.sha256()
-    for W in matrices:
+    if given.random:  # not only the mean
+        found.update(repr(given).encode())
+    second = given.push.matrices if given.push is not given else ()
+    for W in (*given.matrices, *second):
         csr = scipy.sparse.csr_array(W, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()

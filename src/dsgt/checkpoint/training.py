@@ -175,7 +175,7 @@ class Training:
             "kind": "training",
             "method": fingerprint.method(self.optimizer.algorithm),
             "nodes": self.optimizer.network.nodes,
-            "W": fingerprint.weights(self.optimizer.network.matrices),
+            "W": fingerprint.weights(self.optimizer.network.weights),
             "trained parameters": trained,
             **({"also": ", ".join(sorted(self.also))} if self.also else {}),
         }

@@ -22,6 +22,7 @@ from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.named import data_source, named_model, named_problem
 from dsgt.source import source
 from dsgt.text import nearest
+from dsgt.topologies.changing import as_weights
 from dsgt.topologies.needs import complaints
 
 if TYPE_CHECKING:
@@ -285,12 +286,12 @@ def _weights_for(name: str, needs: Needs, graph: str, nodes: int, weights: str) 
     network = topologies.named_network(graph, nodes)
     if needs.average:
         return topologies.averaging(nodes), "all"
-    if network.W is not None and not complaints(needs, [network.W]):
+    if network.W is not None and not complaints(needs, as_weights(network.W)):
         return network.W, "file"
     if not needs.rows:
         return topologies.push_weights(network.graph), "push"
     for rule in (weights, "metropolis", "lazy-metropolis"):
         W = topologies.WEIGHTS[rule](network.graph)
-        if not (why := complaints(needs, [W])):
+        if not (why := complaints(needs, as_weights(W))):
             return W, rule
     raise ValueError(f"{name} {why[0]}")

@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers
-from dsgt.core import Algorithm, Mix, Network, S
+from dsgt.core import Algorithm, Around, Mix, Network, S
 from dsgt.engine import in_place, numpy_rounds
 from dsgt.engine.allocator import keep_freed_memory
 from dsgt.engine.in_place import InPlace
 from dsgt.engine.learning_rate import PreparedRate
 from dsgt.engine.numpy_rounds import NumpyRounds
-from dsgt.networks.cycle import Cycle
 from dsgt.networks.peers import Peers
 from dsgt.threads import threads
 
@@ -114,6 +113,6 @@ class TensorRounds(Generic[S]):
 
 def _memory(network: Network) -> Buffers:
     """Real nodes receive messages into their network's buffers, and may overwrite what has arrived like the rest."""
-    if isinstance(network, Cycle):
-        return _memory(network.members[0])
+    if isinstance(network, Around):
+        return _memory(network.inner)
     return network.buffers if isinstance(network, Peers) else Buffers()

@@ -142,7 +142,7 @@ class _Compiler:
         field, v, out = product.field, self._value(product.v), self._new(product)
 
         def step(r: Vectors) -> None:
-            r.at[out] = r.before[field].dense.product(r.at[v], r.scratch())
+            r.at[out] = r.before[field].products.product(r.at[v], r.scratch())
 
         self.steps.append(step)
         self._used(product.v)
@@ -241,8 +241,8 @@ class _Compiler:
 
         def step(r: Vectors) -> None:
             sent: Sent = r.before[field]
-            if not sent.dense.add_product(r.at[v], r.at[total]):
-                r.at[total].add_(sent.dense.product(r.at[v], r.scratch()))
+            if not sent.products.add_product(r.at[v], r.at[total]):
+                r.at[total].add_(sent.products.product(r.at[v], r.scratch()))
 
         self.steps.append(step)
         self._used(product.v)

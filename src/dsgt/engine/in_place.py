@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers, is_large
-from dsgt.core import Algorithm, Done, Mix, Pending, S
+from dsgt.core import Algorithm, Done, Mix, Pending, S, changed
 from dsgt.engine.compiler import Setting, compiled
 from dsgt.engine.program import PartialSum, Program, Vectors
 from dsgt.engine.trace import Formula, Given, NotLinearError, Product, Trace
 from dsgt.networks.dense import Sent, Simulated
 from dsgt.networks.flights import Flight
-from dsgt.networks.peers import Peers
+from dsgt.networks.peers import PeersMix
 
 
 def is_worthwhile(algorithm: Algorithm[S], s: S, g: Tensor, mix: Mix) -> bool:
     """Whether a round is large, over a network whose mixings this engine knows, and nobody asks for its derivatives."""
-    known = mix.direct if isinstance(mix, Simulated) else isinstance(mix, Peers)
+    known = mix.direct if isinstance(mix, Simulated) else isinstance(mix, PeersMix)
     if not (algorithm.arithmetic and known and is_large(g)):
         return False
     return not (torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in (*s, g)))
@@ -124,10 +124,10 @@ def _before(field: int, kind: type[Any], number: int, given: list[Given]) -> Giv
 
 def handed_out(state: S) -> S:
     """The same state in tensor objects of its own: as long as somebody holds them, their memory is not overwritten."""
-    return type(state)(*map(_handed_out, state))
+    return changed(state, lambda _, field: _handed_out(field))
 
 
 def _handed_out(field: Any) -> Any:
     if isinstance(field, Sent):
-        return Sent(field.dense, field.v.detach(), field.arrive)
+        return Sent(field.products, field.v.detach(), field.arrive)
     return Done(field.peek().detach()) if isinstance(field, Pending) else field.detach()

@@ -14,7 +14,7 @@ from dsgt.buffers import Buffers
 from dsgt.core import Mix, Pending
 from dsgt.engine.trace import Mixed
 from dsgt.networks.dense import Simulated
-from dsgt.networks.peers import Peers
+from dsgt.networks.peers import PeersMix
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Vectors:
         return self.mix
 
     @property
-    def peers(self) -> Peers:
-        assert isinstance(self.mix, Peers)
+    def peers(self) -> PeersMix:
+        assert isinstance(self.mix, PeersMix)
         return self.mix
 
     def scratch(self) -> Tensor:

@@ -123,6 +123,9 @@ class Trace(Mix):
     def together(self, *vs: Any) -> Any:
         raise NotLinearError
 
+    def _unknown(self, what: str) -> Exception:
+        return NotLinearError()
+
     def _send(self, v: Any, *, flow: bool) -> _Message:
         sent = Mixed(_formula(v), flow, at_once=False)
         self.events.append(sent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dsgt.networks.clocked import Clocked, stragglers
-from dsgt.networks.cycle import Cycle
 from dsgt.networks.dense import Dense
 from dsgt.networks.hidden import alone
 from dsgt.networks.memory import in_threads
@@ -11,6 +10,7 @@ from dsgt.networks.mpi import MPIPeers
 from dsgt.networks.neighbours import NeighbourError
 from dsgt.networks.peers import Peers
 from dsgt.networks.torchdist import TorchPeers
+from dsgt.topologies.changing import Cycle
 from dsgt.topologies.leave import without
 
 __all__ = [

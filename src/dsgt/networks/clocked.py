@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from dsgt import randomness
-from dsgt.core import Matrix, Mix, Network, Pending
-from dsgt.networks.cycle import Cycle
-from dsgt.networks.dense import Dense, Sent, Simulated
+from dsgt.core import Around, Matrix, Mix, Network, Pending, Weights
+from dsgt.networks.dense import Dense, DenseMix, Sent, Simulated
+from dsgt.networks.products import PerMatrix
 from dsgt.topologies.matrix import MatrixLike, is_averaging
 
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -40,12 +40,14 @@ def stragglers(nodes: int, *, mean: float, spread: float, seed: int) -> Callable
     return compute
 
 
-class Clocked(Network):
-    """``Dense``, or a ``Cycle`` of them, with virtual time. ``seconds`` is when the last node has finished."""
+class Clocked(Around):
+    """``Dense`` with virtual time. ``seconds`` is when the last node has finished."""
+
+    inner: Dense
 
     def __init__(
         self,
-        W: MatrixLike | Dense | Cycle,
+        W: MatrixLike | Weights | Dense,
         *,
         compute: Compute = 0.0,
         latency: float = 0.0,
@@ -53,12 +55,11 @@ class Clocked(Network):
     ) -> None:
         """compute: seconds a gradient takes, for all nodes, per node, or as a function of the round (``stragglers``);
         latency in seconds, bandwidth in bytes a second, both of every link."""
-        super().__init__()
+        if isinstance(W, Network) and not isinstance(W, Dense):
+            raise TypeError(f"Clocked times networks whose nodes all live in this process, not {type(W).__name__}")
+        super().__init__(W if isinstance(W, Dense) else Dense(W))
         if not (latency >= 0 and bandwidth > 0):
             raise ValueError(f"latency is {latency} and bandwidth {bandwidth}; expected latency >= 0, bandwidth > 0")
-        self.network = W if isinstance(W, Dense | Cycle) else Dense(W)
-        self.nodes = self.network.nodes
-        self.traffic = self.network.traffic
         self.latency, self.bandwidth = latency, bandwidth
         self._compute = compute
         self.clock = np.zeros(self.nodes)
@@ -69,34 +70,16 @@ class Clocked(Network):
         """When every node has heard all that was sent to it; later than its clock while messages are on their way."""
         self._owed = np.zeros(self.nodes)
         """The messages of a checkpoint: they were on their way, and are waited for after the next gradient."""
-        self._edges: dict[int, _Edges] = {}
+        self._edges = PerMatrix(_Edges.of)
         self._seconds(0)
 
     @property
     def seconds(self) -> float:
         return float(self.clock.max())
 
-    @property
-    def matrices(self) -> Sequence[Matrix]:
-        return self.network.matrices
-
-    @property
-    def takes_arrays(self) -> bool:
-        return self.network.takes_arrays
-
-    def at(self, k: int) -> Mix:
-        mix = self.network.at(k)
-        if not isinstance(mix, Dense):
-            raise TypeError(f"Clocked times networks whose nodes all live in this process, not {type(mix).__name__}")
-        if id(mix) not in self._edges:
-            self._edges[id(mix)] = _Edges.of(mix.W)
-        return _TimedMix(self, mix, self._edges[id(mix)])
-
-    def gather(self, v: Tensor) -> Tensor:
-        return self.network.gather(v)
-
-    def mean(self, v: Tensor) -> Tensor:
-        return self.network.mean(v)
+    def round(self, k: int, weights: Weights) -> Mix:
+        mix = self.inner.round(k, weights)
+        return _TimedMix(self, mix, self._edges(mix.products.W))
 
     def computed(self, k: int) -> None:
         self.clock += self._seconds(k)
@@ -122,9 +105,9 @@ class Clocked(Network):
             )
         return seconds
 
-    def send(self, edges: _Edges, size: int) -> Seconds:
+    def send(self, edges: _Edges, size: int, *, averaging: bool) -> Seconds:
         """Every node sends a message of so many bytes now: when does each node have all it will hear?"""
-        arrival = self._arrival(edges, size)
+        arrival = self._arrival(edges, size, averaging=averaging)
         np.maximum(self.heard, arrival, out=self.heard)
         return arrival
 
@@ -132,8 +115,8 @@ class Clocked(Network):
         """Every node waits for its messages."""
         np.maximum(self.clock, arrival, out=self.clock)
 
-    def _arrival(self, edges: _Edges, size: int) -> Seconds:
-        if edges.averaging:
+    def _arrival(self, edges: _Edges, size: int, *, averaging: bool) -> Seconds:
+        if averaging:
             hops = 2 * (self.nodes - 1)
             return np.full(self.nodes, self.clock.max() + hops * (self.latency + size / self.nodes / self.bandwidth))
         each = size / self.bandwidth
@@ -173,8 +156,25 @@ class _TimedMix(Simulated):
     """A mixing that takes virtual time: sending occupies links, and waiting moves the clocks."""
 
     clocked: Clocked
-    mix: Dense
+    mix: DenseMix
     edges: _Edges
+
+    @property
+    def k(self) -> int:
+        return self.mix.k
+
+    @property
+    def nodes(self) -> int:
+        return self.mix.nodes
+
+    @property
+    def rows(self) -> Tensor:
+        return self.mix.rows
+
+    @property
+    def push(self) -> Mix:
+        second = self.mix.second
+        return self if second is None else self.clocked.round(self.mix.k, second)
 
     @property
     def direct(self) -> bool:
@@ -195,10 +195,26 @@ class _TimedMix(Simulated):
     def send(self, v: Tensor) -> Sent:
         arrival = self._send(v)
         self.mix.count(v)
-        return Sent(self.mix, v, arrive=lambda: self.clocked.wait_until(arrival))
+        return Sent(self.mix.products, v, arrive=lambda: self.clocked.wait_until(arrival))
+
+    def start_exchange(self, v: Tensor) -> Pending:
+        arrival = self.clocked.send(self.edges, v.shape[-1] * v.element_size(), averaging=False)
+        return _Flight(self.clocked, self.mix.exchange(v), arrival)
+
+    @property
+    def hears(self) -> Tensor:
+        return self.mix.hears
+
+    @property
+    def tells(self) -> Tensor:
+        return self.mix.tells
+
+    @property
+    def weights(self) -> Tensor:
+        return self.mix.weights
 
     def _send(self, v: Tensor) -> Seconds:
-        return self.clocked.send(self.edges, v.nbytes // len(v))
+        return self.clocked.send(self.edges, v.nbytes // len(v), averaging=self.edges.averaging)
 
 
 @dataclass(frozen=True)

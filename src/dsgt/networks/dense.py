@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dsgt.core import Done, Matrix, Mix, Network, Pending
-from dsgt.networks.products import Array, ArrayProduct, TensorProduct
-from dsgt.topologies.matrix import MatrixLike, as_matrix, vectors_sent
+from dsgt.core import Done, Matrix, Mix, Network, Pending, Weights
+from dsgt.networks.letters import Letters
+from dsgt.networks.products import PerMatrix, Products
+from dsgt.topologies.changing import as_weights
+from dsgt.topologies.matrix import MatrixLike
 
 
 class Simulated(Mix):
@@ -40,37 +44,32 @@ class Simulated(Mix):
         """As ``start``, but W v is computed when it is needed; until then v must not change."""
 
 
-class Dense(Network, Simulated):
-    """All nodes in this process. W may be a torch, NumPy or SciPy sparse matrix, or nested lists."""
+class Dense(Network):
+    """All nodes in this process. W may be a torch, NumPy or SciPy sparse matrix, nested lists, or ``Weights``."""
 
-    def __init__(self, W: MatrixLike) -> None:
+    def __init__(self, W: MatrixLike | Weights) -> None:
         super().__init__()
-        self.W = as_matrix(W)
-        self.nodes = self.W.shape[0]
-        self._vectors = vectors_sent(self.W)
-        self._tensor_products: dict[tuple[torch.dtype, torch.device], TensorProduct] = {}
-        self._array_products: dict[np.dtype[Any], ArrayProduct] = {}
+        self.weights = as_weights(W)
+        self.nodes = self.weights.nodes
+        self._products = PerMatrix(Products)
+        self._letters = PerMatrix(Letters)
 
     @property
-    def matrices(self) -> Sequence[Matrix]:
-        return [self.W]
+    def W(self) -> Matrix:
+        """The matrix of a network that does not change."""
+        if self.weights.changes:
+            raise ValueError(f"{self.weights!r} is not one matrix; ask weights.at(k) for that of round k")
+        return self.weights.at(0)
 
     @property
     def takes_arrays(self) -> bool:
-        return self.direct
-
-    @property
-    def direct(self) -> bool:
         return type(self) is Dense
 
-    def at(self, k: int) -> Mix:
-        return self
+    def round(self, k: int, weights: Weights) -> DenseMix:
+        return DenseMix(self, weights, k, self._products(weights.at(k)))
 
-    def start(self, v: Tensor) -> Pending:
-        return Done(self.into(v, None, flow=False))
-
-    def start_flow(self, v: Tensor) -> Pending:
-        return Done(self.into(v, None, flow=True))
+    def letters(self, W: Matrix) -> Letters:
+        return self._letters(W)
 
     def gather(self, v: Tensor) -> Tensor:
         return v
@@ -78,58 +77,98 @@ class Dense(Network, Simulated):
     def mean(self, v: Tensor) -> Tensor:
         return v.mean(dim=0)
 
+    @cached_property
+    def rows(self) -> Tensor:
+        return torch.arange(self.nodes)[:, None]
+
+
+@dataclass
+class DenseMix(Simulated):
+    """One round of it."""
+
+    network: Dense
+    _weights: Weights
+    number: int
+    products: Products
+
+    @property
+    def k(self) -> int:
+        return self.number
+
+    @property
+    def nodes(self) -> int:
+        return self.network.nodes
+
+    @property
+    def rows(self) -> Tensor:
+        return self.network.rows
+
+    @property
+    def second(self) -> Weights | None:
+        """Those of the second matrix, where there is one."""
+        return None if self._weights.push is self._weights else self._weights.push
+
+    @property
+    def push(self) -> Mix:
+        return self if self.second is None else self.network.round(self.number, self.second)
+
+    @property
+    def direct(self) -> bool:
+        return type(self) is DenseMix
+
+    def __call__(self, v: Tensor) -> Tensor:
+        self.count(v)
+        return self.products.product(v)
+
+    def start(self, v: Tensor) -> Pending:
+        return Done(self.into(v, None, flow=False))
+
+    def start_flow(self, v: Tensor) -> Pending:
+        return Done(self.into(v, None, flow=True))
+
     def into(self, v: Tensor, out: Tensor | None, *, flow: bool) -> Tensor:
         self.count(v)
-        return self._flow(v, out) if flow else self.product(v, out)
+        return self.products.flow(v, out) if flow else self.products.product(v, out)
 
     def send(self, v: Tensor) -> Sent:
         self.count(v)
-        return Sent(self, v)
-
-    def product(self, v: Tensor, out: Tensor | None = None) -> Tensor:
-        """W v, in ``out`` or, for None, in fresh memory."""
-        if len(v) != self.nodes:
-            raise ValueError(f"the first axis of {tuple(v.shape)} is not the node axis of {self.nodes} nodes")
-        if isinstance(v, np.ndarray):  # "Tensor" in the types of a method is then an array
-            return self._array_product(v)
-        return self._tensor_product(v).times(v, out)
-
-    def add_product(self, v: Tensor, total: Tensor) -> bool:
-        """total += W v without memory for W v; False, and nothing done, where that would change the last bits."""
-        return self._tensor_product(v).add_times(v, total)
-
-    def _flow(self, v: Tensor, out: Tensor | None) -> Tensor:
-        """(W - I) v = (W - I)(v - 1 v_0'): the subtraction leaves only differences to be rounded."""
-        d = v - v[:1]
-        product = self.product(d, out)
-        product -= d
-        return product
+        return Sent(self.products, v)
 
     def count(self, v: Tensor) -> None:
         """Every node sends its part of v."""
-        traffic = self.traffic
+        traffic = self.network.traffic
         traffic.mixings += 1
-        traffic.bytes += self._vectors * (v.nbytes // self.nodes)
+        traffic.bytes += self.products.vectors * (v.nbytes // self.network.nodes)
 
-    def _tensor_product(self, v: Tensor) -> TensorProduct:
-        product = self._tensor_products.get((v.dtype, v.device))
-        if product is None:
-            product = self._tensor_products[v.dtype, v.device] = TensorProduct(self.W, v.dtype, v.device)
-        return product
+    @property
+    def letters(self) -> Letters:
+        return self.network.letters(self.products.W)
 
-    def _array_product(self, v: Array) -> Any:
-        product = self._array_products.get(v.dtype)
-        if product is None:
-            product = self._array_products[v.dtype] = ArrayProduct(self.W, v.dtype)
-        return product.times(v)
+    def start_exchange(self, v: Tensor) -> Pending:
+        letters, traffic = self.letters, self.network.traffic
+        traffic.mixings += 1
+        traffic.bytes += letters.links * v.shape[-1] * v.element_size()
+        return Done(letters.delivered(v))
+
+    @property
+    def hears(self) -> Tensor:
+        return self.letters.hears
+
+    @property
+    def tells(self) -> Tensor:
+        return self.letters.tells
+
+    @property
+    def weights(self) -> Tensor:
+        return self.letters.weights
 
 
 class Sent(Pending):
     """W v that was sent, and is computed when somebody asks for it."""
 
-    def __init__(self, dense: Dense, v: Tensor, arrive: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, products: Products, v: Tensor, arrive: Callable[[], None] = lambda: None) -> None:
         """arrive: what else happens when a node waits for the message, such as a clock that goes on."""
-        self.dense, self.v, self.arrive = dense, v, arrive
+        self.products, self.v, self.arrive = products, v, arrive
         self._value: Tensor | None = None
 
     def wait(self) -> Tensor:
@@ -138,5 +177,5 @@ class Sent(Pending):
 
     def peek(self) -> Tensor:
         if self._value is None:
-            self._value = self.dense.product(self.v)
+            self._value = self.products.product(self.v)
         return self._value

@@ -13,6 +13,7 @@ from torch import Tensor
 from dsgt.core import Pending
 from dsgt.networks.background import Background
 from dsgt.networks.neighbours import Neighbours
+from dsgt.networks.row import Row
 from dsgt.networks.transport import Request, Requests
 
 HEAD_START = 1e-4
@@ -72,6 +73,10 @@ class Flight(Pending):
 
         return background.begin(after)
 
+    def sends(self, memory: Tensor) -> bool:
+        """Whether this memory is on its way."""
+        return False
+
     @abstractmethod
     def depart(self) -> None:
         """Begin to send and to receive."""
@@ -117,6 +122,7 @@ class Exchange(Flight):
     def __init__(
         self,
         neighbours: Neighbours,
+        row: Row,
         in_flight: list[Flight],
         v: Tensor,
         *,
@@ -124,27 +130,27 @@ class Exchange(Flight):
         out: Tensor | None = None,
     ) -> None:
         super().__init__(in_flight)
-        self._neighbours = neighbours
+        self._neighbours, self._row = neighbours, row
         self._v: Tensor | None = v.contiguous()
         self._flow, self._out = flow, out
-        self._buffers = {j: neighbours.buffers.scratch(self._v) for j in neighbours.hears}
-        self._number = neighbours.next_mixing(v)
+        self._buffers = {j: neighbours.buffers.scratch(self._v) for j in row.hears}
+        self._number = neighbours.next_mixing(v.numel(), v.dtype)
         self._receiving: Requests = {}
         self._sending: Requests = {}
 
     def sends(self, memory: Tensor) -> bool:
-        """Whether this memory is on its way."""
         return self._v is not None and self._v.data_ptr() == memory.data_ptr()
 
     def depart(self) -> None:
         assert self._v is not None
-        self._receiving, self._sending = self._neighbours.exchange(self._v, self._buffers, self._number)
+        letters = dict.fromkeys(self._row.tells, self._v)
+        self._receiving, self._sending = self._neighbours.exchange(letters, self._buffers, self._number)
 
     def _land(self) -> Tensor:
-        neighbours, v = self._neighbours, self._v
+        neighbours, row, v = self._neighbours, self._row, self._v
         assert v is not None
         result = None
-        for j, weight in neighbours.hears.items():
+        for j, weight in row.hears.items():
             neighbours.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
             heard = self._buffers.pop(j)
             if self._flow:
@@ -155,18 +161,52 @@ class Exchange(Flight):
                 result.add_(heard, alpha=weight)
         if result is None:
             result = torch.zeros_like(v)
-        for i in neighbours.tells:
+        for i in row.tells:
             neighbours.finish(self._sending.pop(i), i)
         self._v = None
         if self._flow:
             return result
         if self._out is None:
-            return result.add_(v, alpha=neighbours.own)
-        return torch.add(result, v, alpha=neighbours.own, out=self._out)
+            return result.add_(v, alpha=row.own)
+        return torch.add(result, v, alpha=row.own, out=self._out)
+
+
+class Letters(Flight):
+    """A letter to each of those who hear this node; what arrives is one of each whom it hears, (d, m)."""
+
+    def __init__(self, neighbours: Neighbours, row: Row, in_flight: list[Flight], v: Tensor) -> None:
+        super().__init__(in_flight)
+        self._neighbours = neighbours
+        if v.ndim != 2 or v.shape[0] not in (1, len(row.tells)):
+            raise ValueError(
+                f"letters have shape {tuple(v.shape)}; expected (1, m), or ({len(row.tells)}, m) for each one told"
+            )
+        self._letters: Tensor = v.detach().contiguous().expand(len(row.tells), -1)
+        self._heard = torch.empty(len(row.hears), v.shape[-1], dtype=v.dtype, device=v.device)
+        self._buffers = dict(zip(row.hears, self._heard, strict=True))
+        self._tells = row.tells
+        self._number = neighbours.next_mixing(v.shape[-1], v.dtype)
+        self._receiving: Requests = {}
+        self._sending: Requests = {}
+
+    def sends(self, memory: Tensor) -> bool:
+        return self._value is None and self._letters.data_ptr() == memory.data_ptr()
+
+    def depart(self) -> None:
+        letters = dict(zip(self._tells, self._letters, strict=True))
+        self._receiving, self._sending = self._neighbours.exchange(letters, self._buffers, self._number)
+
+    def _land(self) -> Tensor:
+        for j, request in self._receiving.items():
+            self._neighbours.finish(request, j)
+        for i, request in self._sending.items():
+            self._neighbours.finish(request, i)
+        return self._heard
 
 
 def land_carriers(state: tuple[object, ...], memory: Tensor) -> None:
     """Wait for those messages of a state that still send this memory: somebody is about to write into it."""
-    for message in state:
-        if isinstance(message, Exchange) and message.sends(memory):
-            message.wait()
+    for field in state:
+        for message in field if isinstance(field, tuple) else (field,):
+            if isinstance(message, Flight) and message.sends(memory):
+                message.wait()

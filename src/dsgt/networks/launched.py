@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dsgt.core import Network
+from dsgt.core import Network, Weights
 from dsgt.networks.dense import Dense
 from dsgt.networks.mpi import MPIPeers
 from dsgt.networks.peers import TIMEOUT
@@ -30,7 +30,7 @@ class Launched:
     size: int | None = None
     """How many processes there are, each a node; None where all nodes are simulated in this one."""
 
-    def connect(self, W: MatrixLike, *, timeout: float = TIMEOUT) -> Network:
+    def connect(self, W: MatrixLike | Weights, *, timeout: float = TIMEOUT) -> Network:
         """The network with weights W: of the job's processes, or simulated in this one. Messages between processes are
         sent from main memory, so under torchrun the backend is gloo."""
         if self.kind == "torch":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,10 +15,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from dsgt.core import Weights
 from dsgt.networks.neighbours import NeighbourError
 from dsgt.networks.peers import TIMEOUT, Peers
 from dsgt.networks.transport import Farewell, Request, Requests, Transport, WrongMessageError
-from dsgt.topologies.matrix import MatrixLike, as_matrix
+from dsgt.topologies.changing import as_weights
+from dsgt.topologies.matrix import MatrixLike
 
 Result = TypeVar("Result")
 Address = tuple[int, int, int]
@@ -112,22 +114,21 @@ class MemoryTransport(Transport):
         self._sums = 0
 
     def exchange(
-        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+        self, letters: Mapping[int, Tensor], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
-        message = v.detach().clone()
-        for i in to:
-            self._switchboard.put((self.node, i, number), message)
+        for i, letter in letters.items():
+            self._switchboard.put((self.node, i, number), letter.detach().clone())
         receiving: Requests = {
             j: _Received(self._switchboard, (j, self.node, number), buffer) for j, buffer in into.items()
         }
-        return receiving, {i: _Sent() for i in to}
+        return receiving, {i: _Sent() for i in letters}
 
     def all_reduce(self, v: Tensor) -> Request:
         """Everybody tells everybody."""
         self._sums += 1
         rows = {i: torch.empty_like(v) for i in range(self.size)}
         others = {i: row for i, row in rows.items() if i != self.node}
-        receiving, _ = self.exchange(v, to=others, into=others, number=-self._sums)
+        receiving, _ = self.exchange(dict.fromkeys(others, v), others, -self._sums)
         rows[self.node].copy_(v)
         return _Sum(tuple(rows.values()), tuple(receiving.values()), v)
 
@@ -141,17 +142,17 @@ class MemoryTransport(Transport):
         return dict(self._switchboard.ended)
 
 
-def in_threads(W: MatrixLike, act: Callable[[Peers], Result], *, timeout: float = TIMEOUT) -> list[Result]:
+def in_threads(W: MatrixLike | Weights, act: Callable[[Peers], Result], *, timeout: float = TIMEOUT) -> list[Result]:
     """Call ``act(network)`` for every node of W, each in a thread of its own: what they return, in order.
 
     An error at one node is raised here when all have ended; the others end with a ``NeighbourError`` when they miss it.
     """
-    matrix = as_matrix(W)
-    switchboard = Switchboard(matrix.shape[0])
+    weights = as_weights(W)
+    switchboard = Switchboard(weights.nodes)
 
     def be(node: int) -> Result:
         transport = MemoryTransport(switchboard, node)
-        with Peers(matrix, transport, timeout=timeout) as network:
+        with Peers(weights, transport, timeout=timeout) as network:
             return act(network)
 
     with ThreadPoolExecutor(switchboard.size) as pool:

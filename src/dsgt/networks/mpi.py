@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dsgt.core import Weights
 from dsgt.networks.mpi_farewells import Farewells
 from dsgt.networks.peers import TIMEOUT, Peers
 from dsgt.networks.transport import Farewell, Request, Requests, Transport, WrongMessageError
@@ -79,7 +80,7 @@ class MPITransport(Transport):
         self.node, self.size = self._comm.Get_rank(), self._comm.Get_size()
 
     def exchange(
-        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+        self, letters: Mapping[int, Tensor], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
         tag = number % _TAGS
         receiving: Requests = {}
@@ -88,8 +89,10 @@ class MPITransport(Transport):
             request = self._comm.Irecv(memory, source=j, tag=tag)
             hopeless = partial(self._farewells.will_not_send, j, number)
             receiving[j] = _Received(_MPIRequest(request, memory, self._mpi.Status(), hopeless), buffer.nbytes)
-        outgoing = self._bytes(v)
-        sending: Requests = {i: _MPIRequest(self._comm.Isend(outgoing, dest=i, tag=tag), outgoing) for i in to}
+        sending: Requests = {}
+        for i, letter in letters.items():
+            memory = self._bytes(letter)
+            sending[i] = _MPIRequest(self._comm.Isend(memory, dest=i, tag=tag), memory)
         return receiving, sending
 
     def all_reduce(self, v: Tensor) -> Request:
@@ -115,6 +118,6 @@ class MPITransport(Transport):
         return [raw.numpy() if v.device.type == "cpu" else raw, self._mpi.BYTE]
 
 
-def MPIPeers(W: MatrixLike, *, timeout: float = TIMEOUT, comm: Any = None) -> Peers:
+def MPIPeers(W: MatrixLike | Weights, *, timeout: float = TIMEOUT, comm: Any = None) -> Peers:
     """Every rank of the communicator (by default the world) is a node; rank i is node i of W."""
     return Peers(W, MPITransport(comm), timeout=timeout)

@@ -1,20 +1,18 @@
-"""A node's neighbours: whom it hears, who hears it, and errors that name the one who did not answer."""
+"""A node's neighbours: messages to them and from them, and errors that name the one who did not answer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers
-from dsgt.core import Matrix
 from dsgt.networks.messages import InOrder, Kind, SameKind
+from dsgt.networks.row import Row
 from dsgt.networks.transport import PURPOSES, Farewell, Purpose, Request, Requests, Transport, WrongMessageError
-from dsgt.topologies.matrix import to_dense
 
 ROLL_CALL_SHARE = 0.1
 """The share of the timeout that is kept for finding out who is missing from an all-reduce."""
@@ -37,17 +35,15 @@ class NeighbourError(RuntimeError):
 
 
 class Neighbours:
-    """The row and the column of W that concern this node, and the transport that reaches those in them."""
+    """All whom this node hears or tells in some round, and the transport that reaches them."""
 
-    def __init__(self, W: Matrix, transport: Transport, timeout: float) -> None:
+    def __init__(self, rows: Iterable[Row], transport: Transport, timeout: float) -> None:
         self.transport, self.timeout = transport, timeout
-        self.node, self.nodes = transport.node, W.shape[0]
-        row, column = to_dense(W[[self.node], :])[0], to_dense(W[:, [self.node]])[:, 0]
-        self.own = float(row[self.node])
-        self.hears = {int(j): float(row[j]) for j in np.flatnonzero(row) if j != self.node}
-        """Whom this node hears, and the weight it gives to each."""
-        self.tells = [int(i) for i in np.flatnonzero(column) if i != self.node]
-        """Who hears this node."""
+        self.node, self.nodes = transport.node, transport.size
+        self.hears: set[int] = set()
+        self.tells: set[int] = set()
+        """Greetings go to these, and come from those."""
+        self.add(rows)
         self.buffers = Buffers()
         """Where messages are received."""
         self.broken = False
@@ -60,37 +56,46 @@ class Neighbours:
         self._averaged: tuple[int, torch.dtype] | None = None
         """What the last all-reduce that mixed was made of."""
 
-    def next_mixing(self, v: Tensor) -> int:
+    def add(self, rows: Iterable[Row]) -> None:
+        """Those of further weights."""
+        for row in rows:
+            self.hears.update(row.hears)
+            self.tells.update(row.tells)
+
+    def next_mixing(self, length: int, dtype: torch.dtype) -> int:
         """Its number. Whether it will be announced is said now, in the order of the program: it may depart later."""
         self._mixing = number = self._mixing + PURPOSES
-        kind = (v.numel(), v.dtype)
+        kind = (length, dtype)
         if kind not in self._announced and self.transport.announces:
             self._announced.add(kind)
             self._announcing.add(number)
         return number
 
-    def exchange(self, v: Tensor, into: dict[int, Tensor], number: int) -> tuple[Requests, Requests]:
+    def exchange(
+        self, letters: Mapping[int, Tensor], into: dict[int, Tensor], number: int
+    ) -> tuple[Requests, Requests]:
         """Begin a mixing. The first message of a kind is announced, so that nodes that do not run the same thing find
-        it out at once."""
-        if number not in self._announcing:
-            return self.transport.exchange(v, to=self.tells, into=into, number=number)
+        it out at once. In a round in which a node neither hears nor tells anybody there is nothing to begin."""
+        if number not in self._announcing or not (letters or into):
+            self._announcing.discard(number)
+            return self.transport.exchange(letters, into, number)
         self._announcing.remove(number)
-        hearing, telling = self._announce(v, number)
-        receiving, sending = self._move(v, into, number)
+        letter = next(iter((letters or into).values()))
+        hearing, telling = self._announce(Kind.of(letter), number, to=letters, hears=into)
+        receiving, sending = self.transport.exchange(letters, into, number)
         return (
             {j: InOrder((hearing[j], request)) for j, request in receiving.items()},
             {i: InOrder((telling[i], request)) for i, request in sending.items()},
         )
 
-    def _announce(self, v: Tensor, mixing: int) -> tuple[Requests, Requests]:
-        kind = Kind.of(v)
+    def _announce(
+        self, kind: Kind, mixing: int, *, to: Iterable[int], hears: Iterable[int]
+    ) -> tuple[Requests, Requests]:
         mine = kind.tensor(self.transport.device)
-        theirs = {j: torch.empty_like(mine) for j in self.hears}
-        hearing, telling = self._move(mine, theirs, mixing - Purpose.MIXING + Purpose.ANNOUNCEMENT)
+        theirs = {j: torch.empty_like(mine) for j in hears}
+        number = mixing - Purpose.MIXING + Purpose.ANNOUNCEMENT
+        hearing, telling = self.transport.exchange(dict.fromkeys(to, mine), theirs, number)
         return {j: InOrder((hearing[j], SameKind(theirs[j], kind))) for j in theirs}, telling
-
-    def _move(self, v: Tensor, into: Mapping[int, Tensor], number: int) -> tuple[Requests, Requests]:
-        return self.transport.exchange(v, to=self.tells, into=into, number=number)
 
     def finish(self, request: Request, neighbour: int) -> None:
         """Wait for a message, or say who did not send it."""
@@ -101,9 +106,12 @@ class Neighbours:
         """Begin an all-reduce that mixes, where everybody is everybody's neighbour. gloo ends the process where lengths
         differ in an all-reduce. They were equal in the one before; so if they differ now, somebody has changed his, and
         does not begin before the others have announced the same."""
-        kind, number = (v.numel(), v.dtype), self.next_mixing(v)
+        kind = (v.numel(), v.dtype)
+        number = self.next_mixing(*kind)
         if kind != self._averaged and self.transport.announces:
-            self._finish_all(*self._announce(v, number), timeout=self.timeout)
+            others = [i for i in range(self.nodes) if i != self.node]
+            announced = self._announce(Kind.of(v), number, to=others, hears=others)
+            self._finish_all(*announced, timeout=self.timeout)
         self._averaged = kind
         return self.begin_sum(v)
 
@@ -143,7 +151,8 @@ class Neighbours:
 
     def _greet(self, timeout: float, number: int) -> None:
         hello = torch.zeros(1, device=self.transport.device)
-        self._finish_all(*self._move(hello, {j: torch.empty_like(hello) for j in self.hears}, number), timeout=timeout)
+        heard = {j: torch.empty_like(hello) for j in self.hears}
+        self._finish_all(*self.transport.exchange(dict.fromkeys(self.tells, hello), heard, number), timeout=timeout)
 
     def _finish_all(self, receiving: Requests, sending: Requests, *, timeout: float) -> None:
         for j, request in [*receiving.items(), *sending.items()]:
@@ -169,7 +178,7 @@ class Neighbours:
 
     def close(self, words: str) -> None:
         """Tell those who may still wait for this node."""
-        self.transport.close(Farewell(words, self.tells, mixing=self._mixing, greeting=self._greeting))
+        self.transport.close(Farewell(words, sorted(self.tells), mixing=self._mixing, greeting=self._greeting))
 
     def abort(self, code: int = 1) -> None:
         if not self.broken:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import final
 
@@ -12,12 +13,15 @@ import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers
-from dsgt.core import Matrix, Mix, Network, Pending
+from dsgt.core import Mix, Network, Pending, Weights
 from dsgt.networks.background import Background
-from dsgt.networks.flights import AllReduce, Exchange, Flight
+from dsgt.networks.flights import AllReduce, Exchange, Flight, Letters
 from dsgt.networks.neighbours import Neighbours
+from dsgt.networks.products import PerMatrix
+from dsgt.networks.row import Row
 from dsgt.networks.transport import Transport
-from dsgt.topologies.matrix import MatrixLike, as_matrix, is_averaging, to_dense
+from dsgt.topologies.changing import as_weights
+from dsgt.topologies.matrix import MatrixLike, to_dense
 
 TIMEOUT = 300.0
 """Seconds a node waits for a neighbour: longer than any gradient or evaluation is expected to take. For a large message
@@ -27,22 +31,23 @@ BACKGROUND_FROM = 1 << 15
 
 
 @final
-class Peers(Network, Mix):
-    """The node of this process; the transport says how its messages are moved."""
+class Peers(Network):
+    """The node of this process; the transport says how its messages are moved. One transport serves all matrices."""
 
-    def __init__(self, W: MatrixLike, transport: Transport, *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, W: MatrixLike | Weights, transport: Transport, *, timeout: float = TIMEOUT) -> None:
         super().__init__()
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}; give the seconds to wait for a neighbour, above 0")
-        self.W = as_matrix(W)
-        self.nodes, self.node = self.W.shape[0], transport.node
+        self.weights = as_weights(W)
+        self.nodes, self.node = self.weights.nodes, transport.node
         if self.nodes != transport.size:
             raise ValueError(
                 f"W joins {self.nodes} nodes, but this job has {transport.size} process{'es' * (transport.size != 1)}: "
                 f"start it with {transport.launcher.format(n=self.nodes)}, or give a W of size {transport.size}"
             )
-        self._averaging = is_averaging(self.W) and self.nodes > 1
-        self._transport, self._neighbours = transport, Neighbours(self.W, transport, timeout)
+        self._row = PerMatrix(partial(Row.of, node=transport.node))
+        self._transport = transport
+        self._neighbours = Neighbours(self._rows(self.weights), transport, timeout)
         self._background: Background | None = None
         self._in_flight: list[Flight] = []
         self._rounds = 0
@@ -51,58 +56,60 @@ class Peers(Network, Mix):
         self._check_agreement()
 
     @property
-    def matrices(self) -> Sequence[Matrix]:
-        return [self.W]
-
-    @property
     def timeout(self) -> float:
         return self._neighbours.timeout
 
     @property
-    def hears(self) -> dict[int, float]:
-        """Whom this node hears, and the weight it gives to each."""
-        return self._neighbours.hears
+    def hears(self) -> list[int]:
+        """All whom this node hears in some round."""
+        return sorted(self._neighbours.hears)
 
     @property
     def buffers(self) -> Buffers:
         """Where messages are received."""
         return self._neighbours.buffers
 
+    def round(self, k: int, weights: Weights) -> PeersMix:
+        return PeersMix(self, weights, k, self._row(weights.at(k)))
+
     def at(self, k: int) -> Mix:
+        self.computed(k)
+        return super().at(k)
+
+    def computed(self, k: int) -> None:
         self._rounds = k + 1
-        return self
 
-    def start(self, v: Tensor) -> Pending:
-        return self._begin(v, self._mixing(v))
+    def over(self, weights: Weights) -> Network:
+        self._neighbours.add(self._rows(weights))
+        return super().over(weights)
 
-    def start_flow(self, v: Tensor) -> Pending:
-        return self._begin(v, self._flow(v))
+    def _rows(self, weights: Weights) -> list[Row]:
+        """Those that tell who is a neighbour in some round."""
+        return [self._row(W) for W in (*weights.matrices, *weights.push.matrices)]
 
-    def __call__(self, v: Tensor) -> Tensor:
-        return _now(self._mixing(v))
-
-    def flow(self, v: Tensor) -> Tensor:
-        return _now(self._flow(v))
-
-    def into(self, v: Tensor, out: Tensor) -> Tensor:
-        """``self(v)`` in the memory of ``out``, which keeps what it holds until everything has arrived."""
-        return _now(self._mixing(v, out))
-
-    def _mixing(self, v: Tensor, out: Tensor | None = None) -> Flight:
-        if self._averaging:
+    def mixing(self, row: Row, v: Tensor, out: Tensor | None = None) -> Flight:
+        """W v, ready to depart; in ``out`` or, for None, in fresh memory."""
+        if row.averaging:
             self._count(2 * (self.nodes - 1) / self.nodes, v)
             return AllReduce(self._neighbours, self._in_flight, v, out=out)
-        self._count(len(self._neighbours.tells), v)
-        return Exchange(self._neighbours, self._in_flight, v, out=out)
+        self._count(len(row.tells), v)
+        return Exchange(self._neighbours, row, self._in_flight, v, out=out)
 
-    def _flow(self, v: Tensor) -> Flight:
-        self._count(len(self._neighbours.tells), v)
-        return Exchange(self._neighbours, self._in_flight, v, flow=True)
+    def flowing(self, row: Row, v: Tensor) -> Flight:
+        """(W - I) v, ready to depart."""
+        self._count(len(row.tells), v)
+        return Exchange(self._neighbours, row, self._in_flight, v, flow=True)
 
-    def _begin(self, v: Tensor, flight: Flight) -> Pending:
+    def letters(self, row: Row, v: Tensor) -> Flight:
+        """What each neighbour sends, ready to depart."""
+        self._count(len(row.tells), v[..., :1, :])
+        return Letters(self._neighbours, row, self._in_flight, v)
+
+    def begin(self, v: Tensor, flight: Flight) -> Pending:
         """Let the flight travel while the node computes. A large one is work for a thread: copying, weighting, adding
         up; and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
-        if self._transport.threads and v.is_cpu and v.numel() >= BACKGROUND_FROM and not self._averaging:
+        exchanges = isinstance(flight, Exchange)
+        if self._transport.threads and v.is_cpu and v.numel() >= BACKGROUND_FROM and exchanges:
             self._background = self._background or Background()
             flight.travel_in(self._background)
         else:
@@ -177,14 +184,74 @@ class Peers(Network, Mix):
 
     def _check_agreement(self) -> None:
         """Different weights at different nodes are a silent error, so compare fingerprints before anything else."""
-        digest = hashlib.sha256(np.ascontiguousarray(to_dense(self.W)).tobytes()).digest()[:6]  # exact in a float64
-        mine = torch.tensor([float(int.from_bytes(digest, "big"))], dtype=torch.float64)
+        digest = hashlib.sha256(repr(self.weights).encode())
+        for W in (*self.weights.matrices, *self.weights.push.matrices):
+            digest.update(np.ascontiguousarray(to_dense(W)).tobytes())
+        mine = torch.tensor([float(int.from_bytes(digest.digest()[:6], "big"))], dtype=torch.float64)  # exact so
         prints = self._gather(mine)[:, 0]
         different = (prints != prints[0]).nonzero().flatten().tolist()
         if different:
             raise ValueError(
                 f"nodes 0 and {different[0]} were given different W; build it from the same arguments and seed"
             )
+
+
+@dataclass(frozen=True)
+class PeersMix(Mix):
+    """One round of it."""
+
+    network: Peers
+    _weights: Weights
+    number: int
+    row: Row
+
+    @property
+    def k(self) -> int:
+        return self.number
+
+    @property
+    def nodes(self) -> int:
+        return self.network.nodes
+
+    @property
+    def rows(self) -> Tensor:
+        return torch.tensor([self.network.node])
+
+    @property
+    def push(self) -> Mix:
+        second = self._weights.push
+        return self if second is self._weights else self.network.round(self.number, second)
+
+    def start(self, v: Tensor) -> Pending:
+        return self.network.begin(v, self.network.mixing(self.row, v))
+
+    def start_flow(self, v: Tensor) -> Pending:
+        return self.network.begin(v, self.network.flowing(self.row, v))
+
+    def start_exchange(self, v: Tensor) -> Pending:
+        return self.network.begin(v, self.network.letters(self.row, v))
+
+    def __call__(self, v: Tensor) -> Tensor:
+        return _now(self.network.mixing(self.row, v))
+
+    def flow(self, v: Tensor) -> Tensor:
+        return _now(self.network.flowing(self.row, v))
+
+    def into(self, v: Tensor, out: Tensor) -> Tensor:
+        """``self(v)`` in the memory of ``out``, which keeps what it holds until everything has arrived."""
+        return _now(self.network.mixing(self.row, v, out))
+
+    @property
+    def hears(self) -> Tensor:
+        return torch.tensor(list(self.row.hears), dtype=torch.int64)
+
+    @property
+    def tells(self) -> Tensor:
+        return torch.tensor(self.row.tells, dtype=torch.int64)
+
+    @property
+    def weights(self) -> Tensor:
+        return torch.tensor(list(self.row.hears.values()), dtype=torch.float64)[:, None]
 
 
 def _now(flight: Flight) -> Tensor:

@@ -1,9 +1,13 @@
-"""The product W v, by the fastest way for a kind of v: tensors of one precision on one device, or NumPy arrays."""
+"""The product W v, by the fastest way for a kind of v: tensors of one precision on one device, or NumPy arrays.
+
+What is prepared for a matrix is prepared once: a few matrices may come again and again, or always new ones.
+"""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -11,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix
-from dsgt.topologies.matrix import is_averaging, to_dense
+from dsgt.topologies.matrix import is_averaging, to_dense, vectors_sent
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -19,6 +23,70 @@ SPARSE_BELOW = 0.1
 """Share of nonzero weights below which a sparse product is the faster one (benchmarks/simulator.py)."""
 SPARSE_FROM = 128
 """For fewer nodes either product is cheap, and the dense one has the lower overhead."""
+
+
+MATRICES = 64
+"""So many of a network's matrices are kept prepared."""
+
+Prepared = TypeVar("Prepared")
+
+
+class PerMatrix(Generic[Prepared]):
+    """What is prepared for a matrix, kept for those that came last."""
+
+    def __init__(self, prepare: Callable[[Matrix], Prepared]) -> None:
+        self._prepare = prepare
+        self._kept: dict[int, tuple[Matrix, Prepared]] = {}
+
+    def __call__(self, W: Matrix) -> Prepared:
+        kept = self._kept.get(id(W))  # the matrix is kept too, so that no other one gets its id
+        if kept is None:
+            if len(self._kept) == MATRICES:
+                del self._kept[next(iter(self._kept))]
+            kept = self._kept[id(W)] = (W, self._prepare(W))
+        return kept[1]
+
+
+class Products:
+    """Everything that a matrix is multiplied with."""
+
+    def __init__(self, W: Matrix) -> None:
+        self.W, self._nodes = W, W.shape[0]
+        self.vectors = vectors_sent(W)
+        """How many vectors all nodes together send in a mixing."""
+        self._of_tensors: dict[tuple[torch.dtype, torch.device], TensorProduct] = {}
+        self._of_arrays: dict[np.dtype[Any], ArrayProduct] = {}
+
+    def product(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """W v, in ``out`` or, for None, in fresh memory."""
+        if len(v) != self._nodes:
+            raise ValueError(f"the first axis of {tuple(v.shape)} is not the node axis of {self._nodes} nodes")
+        if isinstance(v, np.ndarray):  # "Tensor" in the types of a method is then an array
+            return self._array_product(v)
+        return self._tensor_product(v).times(v, out)
+
+    def add_product(self, v: Tensor, total: Tensor) -> bool:
+        """total += W v without memory for W v; False, and nothing done, where that would change the last bits."""
+        return self._tensor_product(v).add_times(v, total)
+
+    def flow(self, v: Tensor, out: Tensor | None = None) -> Tensor:
+        """(W - I) v = (W - I)(v - 1 v_0'): the subtraction leaves only differences to be rounded."""
+        d = v - v[:1]
+        product = self.product(d, out)
+        product -= d
+        return product
+
+    def _tensor_product(self, v: Tensor) -> TensorProduct:
+        product = self._of_tensors.get((v.dtype, v.device))
+        if product is None:
+            product = self._of_tensors[v.dtype, v.device] = TensorProduct(self.W, v.dtype, v.device)
+        return product
+
+    def _array_product(self, v: Array) -> Any:
+        product = self._of_arrays.get(v.dtype)
+        if product is None:
+            product = self._of_arrays[v.dtype] = ArrayProduct(self.W, v.dtype)
+        return product.times(v)
 
 
 class TensorProduct:

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from dsgt.core import Weights
 from dsgt.networks.peers import TIMEOUT, Peers
 from dsgt.networks.transport import Failed, Farewell, Request, Requests, Transport
 from dsgt.threads import undisturbing_threads
@@ -95,24 +96,25 @@ class TorchTransport(Transport):
         self._store = dist.distributed_c10d._get_default_store()
 
     def exchange(
-        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+        self, letters: Mapping[int, Tensor], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
-        tag = self._tag(v, number)
+        if not (letters or into):
+            return {}, {}
+        tag = self._tag(next(iter((letters or into).values())), number)
         if self._blocking:
             return (
                 {j: _begin(self._group.recv, buffer, j, tag) for j, buffer in into.items()},
-                {i: _begin(self._group.send, v, i, tag) for i in to},
+                {i: _begin(self._group.send, letter, i, tag) for i, letter in letters.items()},
             )
         # nccl wants all messages of a mixing as one group, and gives one work for it
-        targets = list(to)
         group = self._group
         receive = [dist.P2POp(dist.irecv, buffer, None, group, tag, group_peer=j) for j, buffer in into.items()]
-        send = [dist.P2POp(dist.isend, v, None, group, tag, group_peer=i) for i in targets]
-        works = dist.batch_isend_irecv(receive + send) if receive or send else []
+        send = [dist.P2POp(dist.isend, letter, None, group, tag, group_peer=i) for i, letter in letters.items()]
+        works = dist.batch_isend_irecv(receive + send)
         everything = [_Work(works[min(p, len(works) - 1)], False) for p in range(len(receive) + len(send))]
         return (
             dict(zip(into, everything[: len(receive)], strict=True)),
-            dict(zip(targets, everything[len(receive) :], strict=True)),
+            dict(zip(letters, everything[len(receive) :], strict=True)),
         )
 
     def _tag(self, v: Tensor, number: int) -> int:
@@ -159,7 +161,11 @@ def _in_time(ask: Callable[[], Any]) -> Any:
 
 
 def TorchPeers(
-    W: MatrixLike, *, timeout: float = TIMEOUT, backend: str | None = None, group: dist.ProcessGroup | None = None
+    W: MatrixLike | Weights,
+    *,
+    timeout: float = TIMEOUT,
+    backend: str | None = None,
+    group: dist.ProcessGroup | None = None,
 ) -> Peers:
     """Every process that torchrun started is a node; rank i is node i of W.
 

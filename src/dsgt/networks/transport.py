@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeAlias
@@ -96,11 +96,11 @@ class Transport(ABC):
 
     @abstractmethod
     def exchange(
-        self, v: Tensor, *, to: Iterable[int], into: Mapping[int, Tensor], number: int
+        self, letters: Mapping[int, Tensor], into: Mapping[int, Tensor], number: int
     ) -> tuple[Requests, Requests]:
-        """Start sending v to some nodes and receiving from others into their buffers: the receiving and the sending
-        requests. Only messages of one number and one length meet, or the receiving request fails. It never fails
-        itself: a message that cannot be begun is a request that fails."""
+        """Start sending letters to some nodes and receiving from others into their buffers: the receiving and the
+        sending requests. Only messages of one number and one length meet, or the receiving request fails. It never
+        fails itself: a message that cannot be begun is a request that fails."""
 
     @abstractmethod
     def all_reduce(self, v: Tensor) -> Request:

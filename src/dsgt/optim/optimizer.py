@@ -80,7 +80,8 @@ class Optimizer(torch.optim.Optimizer):
                 f"{type(network).__name__} holds all nodes, but an Optimizer trains the one node of this process: use "
                 "networks.TorchPeers under torchrun or networks.MPIPeers under mpiexec, or dsgt.run to simulate"
             )
-        check(type(algorithm).__name__, algorithm.needs, network.matrices)
+        network = algorithm.over(network)
+        check(type(algorithm).__name__, algorithm.needs, network.weights)
         if uncoordinated and not algorithm.uncoordinated:
             raise ValueError(
                 f"uncoordinated=True was given, but {type(algorithm).__name__} reaches the optimum only where all "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +22,11 @@ import torch
 from torch import Tensor
 
 from dsgt.algorithms import DSGT
-from dsgt.core import Done, Matrix, Mix, Network, Pending
+from dsgt.core import Done, Mix, Network, Pending
 from dsgt.problems.named import named_problem
 from dsgt.reproduce.training_run import weights
 from dsgt.run import iterate
+from dsgt.topologies.changing import Fixed
 
 TURNS = 15
 RULE = "lazy-metropolis"
@@ -60,26 +61,28 @@ class Parts(NamedTuple):
     mixed: float
 
 
-class Silent(Network, Mix):
+class Silent(Network):
     """A node by itself."""
 
     nodes, node = 1, 0
-    matrices: Sequence[Matrix] = (np.ones((1, 1)),)
+    weights = Fixed(np.ones((1, 1)))
 
     def at(self, k: int) -> Mix:
-        return self
-
-    def start(self, v: Tensor) -> Pending:
-        return Done(v)
-
-    def start_flow(self, v: Tensor) -> Pending:
-        return Done(torch.zeros_like(v))
+        return _Nothing()
 
     def gather(self, v: Tensor) -> Tensor:
         return v[None]
 
     def mean(self, v: Tensor) -> Tensor:
         return v
+
+
+class _Nothing(Mix):
+    def start(self, v: Tensor) -> Pending:
+        return Done(v)
+
+    def start_flow(self, v: Tensor) -> Pending:
+        return Done(torch.zeros_like(v))
 
 
 def parts(alone: Iterator[Any], mix: Mix, model: Tensor, message: Tensor, rounds: int) -> list[Parts]:

@@ -10,14 +10,13 @@ import numpy as np
 
 from dsgt.algorithms import DSGT
 from dsgt.core import Algorithm, Network
-from dsgt.networks.cycle import Cycle
+from dsgt.networks.dense import Dense
 from dsgt.problems.base import Problem
-from dsgt.run import as_network
+from dsgt.run import NetworkLike, as_network
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio
 from dsgt.theory.stability import MARGIN, Method, Window, as_method, measured_window, window
-from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.spectrum import is_symmetric
 
@@ -49,7 +48,7 @@ class Advice:
 
 def advise(
     problem: Problem,
-    network: Network | MatrixLike,
+    network: NetworkLike,
     rounds: int,
     *,
     method: Method = DSGT,
@@ -95,11 +94,11 @@ def advise(
 
 def stable_window(method: Method, network: Network) -> Window:
     """The stable range of lr L for equal quadratics, and how it is known."""
-    matrices = network.matrices
-    doubly = all(abs(np.asarray(W.sum(axis=a)) - 1).max() < 1e-6 for W in matrices for a in (0, 1))
-    if len(matrices) == 1 and doubly:
-        return window(method, matrices[0])
-    return measured_window(as_method(method), Cycle(list(matrices)))
+    weights = network.weights
+    doubly = all(abs(np.asarray(W.sum(axis=a)) - 1).max() < 1e-6 for W in weights.single for a in (0, 1))
+    if doubly and not weights.changes:
+        return window(method, weights.at(0))
+    return measured_window(as_method(method), Dense(weights))
 
 
 def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[float, str]:
@@ -111,7 +110,7 @@ def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[flo
         L = e.L_F_met + e.L_noise / e.n
         return L, f"with averaging weights this is centralized SGD: curvature {L:.3g} of the mean loss"
     share = 1.0
-    if len(network.matrices) == 1 and has_typical_ratio(network.matrices[0]):
+    if not network.weights.changes and has_typical_ratio(network.matrices[0]):
         c = MARGIN * high * e.L_met / (e.L_met + e.L_noise)
         share = min(1.0, BURSTS * (1 + typical_ratio(network.matrices[0], c)) / e.n)
     L = e.L_met + share * e.L_noise
@@ -152,7 +151,7 @@ def remaining(e: Estimate, t: Array) -> Array:
 
 
 def _risk(e: Estimate, algorithm: Algorithm[Any], network: Network, lr: float, limit: float, proven: float) -> str:
-    for complaint in complaints(algorithm.needs, network.matrices):
+    for complaint in complaints(algorithm.needs, network.weights):
         return f"high: {type(algorithm).__name__} {complaint}; or use DSGT"
     is_dsgt = isinstance(algorithm, DSGT)
     if lr <= proven and is_dsgt:

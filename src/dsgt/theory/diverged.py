@@ -86,13 +86,13 @@ def suggestion(attempt: Attempt, lr: float) -> str:
 def _window(algorithm: Algorithm[Any], network: Network) -> Window | None:
     """None where no limit is known, or only after long measuring: a changing network, one whose rows or columns do not
     sum to 1, a large one."""
-    matrices = network.matrices
     most = EIGENVALUES_UP_TO if has_polynomial(algorithm) else MEASURED_UP_TO
-    if len(matrices) != 1 or network.nodes > most:
+    if network.weights.changes or network.nodes > most:
         return None
-    if any(abs(np.asarray(matrices[0].sum(axis=axis)) - 1).max() > 1e-6 for axis in (0, 1)):
+    W = network.weights.at(0)
+    if any(abs(np.asarray(W.sum(axis=axis)) - 1).max() > 1e-6 for axis in (0, 1)):
         return None
-    return window(algorithm, matrices[0])
+    return window(algorithm, W)
 
 
 def _curvature(oracle: Oracle, x: Tensor) -> float:

@@ -10,11 +10,10 @@ from torch import Tensor
 from dsgt.core import Needs, Network
 from dsgt.problems.base import Problem
 from dsgt.problems.logistic import Logistic
-from dsgt.run import as_network
+from dsgt.run import NetworkLike, as_network
 from dsgt.theory.constants import Constants
 from dsgt.theory.draws import Sampled
 from dsgt.theory.looks import Curvatures, Start, curvatures, noise, start_of
-from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 from dsgt.topologies.spectrum import rho_of_rounds
 
@@ -92,7 +91,7 @@ class Estimate:
 
 def estimate(
     problem: Problem,
-    network: Network | MatrixLike,
+    network: NetworkLike,
     *,
     x0: Tensor | None = None,
     lowest: float = 0.0,
@@ -162,7 +161,7 @@ def _gap(problem: Problem, x1: Tensor, optimum: Tensor | None, lowest: float) ->
 
 def mixing_rate(network: Network) -> tuple[float, list[str]]:
     """rho, and what is assumed about it. Refuses weights that are not doubly stochastic or do not mix."""
-    check("the theory of DSGT", Needs(), network.matrices)
+    check("the theory of DSGT", Needs(), network.weights)
     period = len(network.matrices)
     factor = rho_of_rounds(network.matrices)
     factor = 0.0 if factor < 1e-12 else factor  # averaging weights, up to rounding

@@ -13,7 +13,7 @@ from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Matrix, Network
 from dsgt.problems.erm import EmpiricalRisk
-from dsgt.run import as_network
+from dsgt.run import NetworkLike, as_network
 from dsgt.theory.advise import Advice, advise, effective_curvature, stable_window
 from dsgt.theory.bounds import Bound, independence_rounds, theorem_1
 from dsgt.theory.centralized import Comparison, given_shards
@@ -22,7 +22,6 @@ from dsgt.theory.independence import has_typical_ratio, typical_ratio, typical_r
 from dsgt.theory.speedup import Link, Speedup, speedup
 from dsgt.theory.stability import MARGIN
 from dsgt.theory.usable import usable
-from dsgt.topologies.matrix import MatrixLike
 
 
 @dataclass(frozen=True)
@@ -138,13 +137,11 @@ class Plan:
         return "good"
 
 
-def plan(problem: EmpiricalRisk, network: Network | MatrixLike, rounds: int, *, seed: int = 0) -> Plan:
+def plan(problem: EmpiricalRisk, network: NetworkLike, rounds: int, *, seed: int = 0) -> Plan:
     """Everything ``dsgt plan`` prints, for a network that does not change."""
     network = as_network(network)
-    if len(network.matrices) > 1:
-        raise ValueError(
-            f"a plan is for one weight matrix, but {len(network.matrices)} were given; use advise() instead"
-        )
+    if network.weights.changes:
+        raise ValueError(f"a plan is for one weight matrix, but {network.weights!r} changes; use advise() instead")
     found = estimate(problem, network, seed=seed)
     return Plan(problem, network, rounds, found, advise(problem, network, rounds, known=found, seed=seed))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Needs
+from dsgt.topologies.changing import as_weights
 from dsgt.topologies.matrix import MatrixLike, as_matrix
 from dsgt.topologies.needs import complaints
 
@@ -15,5 +16,5 @@ def usable(W: MatrixLike) -> dict[str, str]:
     asked = {name: method().needs for name, method in ALGORITHMS.items()}
     for needs in asked.values():
         if needs not in said:
-            said[needs] = "; ".join(complaints(needs, [matrix]))
+            said[needs] = "; ".join(complaints(needs, as_weights(matrix)))
     return {name: said[needs] for name, needs in asked.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from dsgt.core import Matrix, Needs
+from dsgt.core import Matrix, Needs, Weights
 from dsgt.topologies.eigen import DENSE_MOST
 from dsgt.topologies.spectrum import EDGE, is_above, rho_of_rounds, second_modulus, smallest_eigenvalue
 
@@ -21,26 +21,30 @@ WHICH = "dsgt methods says which"
 """This room knows no method, and the list grows."""
 
 
-def check(who: str, needs: Needs, matrices: Sequence[Matrix]) -> None:
+def check(who: str, needs: Needs, weights: Weights) -> None:
     """Refuse weights that the method cannot use, before any work starts."""
-    for complaint in complaints(needs, matrices):
+    for complaint in complaints(needs, weights):
         raise ValueError(f"{who} {complaint}")
 
 
-def complaints(needs: Needs, matrices: Sequence[Matrix]) -> list[str]:
+def complaints(needs: Needs, weights: Weights) -> list[str]:
     """What keeps a method with these needs from using these weights; nothing where it may."""
     found = []
-    if needs.static and len(matrices) > 1:
+    if needs.static and weights.changes:
+        given = f"{weights!r} changes" if weights.random else f"{len(weights.matrices)} weight matrices were given"
         found.append(
-            f"needs a network that does not change, but {len(matrices)} weight matrices were given; use one matrix, "
-            f"or a method whose W need not be static: {WHICH}"
+            f"needs a network that does not change, but {given}; use one matrix, or a method whose W need not be "
+            f"static: {WHICH}"
         )
-    for W in matrices:
-        found += _complaints(needs, W)
-    return found or _mixing_complaints(matrices)
+    if needs.push is not None:
+        found += [f"{complaint} (this is the second matrix)" for complaint in complaints(needs.push, weights.push)]
+    name = repr(weights) if weights.random else "W"
+    for W in weights.single:
+        found += _complaints(needs, W, name)
+    return found or _mixing_complaints(weights.matrices)
 
 
-def _complaints(needs: Needs, W: Matrix) -> list[str]:
+def _complaints(needs: Needs, W: Matrix, name: str) -> list[str]:
     n = W.shape[0]
     if needs.average:
         off = abs(W - 1 / n).max() if isinstance(W, np.ndarray) else 1.0
@@ -48,10 +52,10 @@ def _complaints(needs: Needs, W: Matrix) -> list[str]:
     found = []
     if needs.rows:
         fix = f"topologies.metropolis(graph), or a method for column stochastic weights: {WHICH}"
-        found += _sums(W.sum(axis=1), "row", fix)
+        found += _sums(W.sum(axis=1), "row", name, fix)
     if needs.columns:
         fix = "topologies.metropolis(graph)" if needs.rows else "topologies.push_weights(graph)"
-        found += _sums(W.sum(axis=0), "column", fix)
+        found += _sums(W.sum(axis=0), "column", name, fix)
     if needs.symmetric and (gap := abs(W - W.T).max()) > TOLERANCE:
         found.append(
             f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use "
@@ -73,12 +77,12 @@ def _too_low(low: float, floor: float) -> list[str]:
     ]
 
 
-def _sums(sums: Any, what: str, fix: str) -> list[str]:
+def _sums(sums: Any, what: str, name: str, fix: str) -> list[str]:
     off = np.abs(np.asarray(sums) - 1)
     i = int(off.argmax())
     if off[i] < TOLERANCE:
         return []
-    return [f"needs the {what}s of W to sum to 1, but {what} {i} sums to {np.asarray(sums)[i]:.6g}; use {fix}"]
+    return [f"needs the {what}s of {name} to sum to 1, but {what} {i} sums to {np.asarray(sums)[i]:.6g}; use {fix}"]
 
 
 def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
