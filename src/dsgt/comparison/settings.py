@@ -210,7 +210,7 @@ class Settings(BaseModel):
             return _weights_for(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
         if self.algorithm(method).needs.average:
             return topologies.averaging(self.nodes), "all"
-        if why := complaints(self.algorithm(method).needs, [self._objects.W]):
+        if why := complaints(self.algorithm(method).needs, as_weights(self._objects.W)):
             raise ValueError(f"{method} {why[0]}")
         return self._objects.W, GIVEN
 
