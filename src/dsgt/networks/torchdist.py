@@ -79,9 +79,7 @@ class TorchTransport(Transport):
         if group is None and not dist.is_initialized():
             _join(backend, timeout)
         group = dist.group.WORLD if group is None else group
-        if not isinstance(
-            group, dist.ProcessGroup
-        ):  # what new_group gives to those who are not in it
+        if not isinstance(group, dist.ProcessGroup):  # what new_group gives to those who are not in it
             raise ValueError(
                 f"{group!r} was given as a process group; expected one that this process is in, made by "
                 "torch.distributed.new_group or DeviceMesh.get_group"
