@@ -245,7 +245,7 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
         (["dsgt", "--nodes", "0"], "nodes is 0: input should be greater than or equal to 1"),
         (
             ["dsgt", "--data", "mnist"],
-            "there is no data set called 'mnist' Known: digits, cifar10; or your own, module:name",
+            "there is no data set called 'mnist' Known: digits, cifar10; or a folder, a file",
         ),
         (["dsgt", "--model", "gpt"], "there is no model called 'gpt' Known: logistic, lenet; or your own, module:name"),
         (["dsgt", "--data", "cifar10"], "with --data-dir on the command line"),

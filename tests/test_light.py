@@ -125,7 +125,7 @@ def test_in_python_the_error_says_the_same(missing: str, code: str):
 def test_every_package_that_an_extra_brings_is_known_by_it():
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     for module, extra in EXTRAS.items():
-        package = {"sklearn": "scikit-learn"}.get(module, module)
+        package = {"sklearn": "scikit-learn", "PIL": "pillow"}.get(module, module)
         assert any(line.startswith(f"{package}>") for line in extras[extra]), module
 
 

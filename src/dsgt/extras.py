@@ -19,6 +19,8 @@ EXTRAS = {
     "pandas": "report",
     "jinja2": "report",
     "plotly": "report",
+    "PIL": "report",
+    "pyarrow": "parquet",
     "tensorboard": "tensorboard",
     "mpi4py": "mpi",
 }

@@ -66,7 +66,8 @@ class Factory:
         try:
             return act()
         except Exception as error:
-            raise ValueError(f"the {self.what} {self.text!r} failed: {type(error).__name__}: {error}") from error
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            raise ValueError(f"the {self.what} {self.text!r} failed: {kind}{error}") from error
 
     def _wrong(self, made: Any, kinds: tuple[type, ...]) -> str:
         expected = " or ".join(kind.__name__ for kind in kinds)
@@ -107,14 +108,15 @@ def _lookup(text: str, what: str, folder: str) -> Factory:
             guess = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"the {what} {text!r} cannot be imported: {module} has no {part!r}{guess}")
         found = getattr(found, part)
-    return Factory(text, what, found, _pairs(text, rest[0]) if rest else {})
+    return Factory(text, what, found, pairs(text, rest[0]) if rest else {})
 
 
 def _not_imported(text: str, what: str, error: Exception) -> str:
     return f"the {what} {text!r} cannot be imported: {type(error).__name__}: {error}"
 
 
-def _pairs(text: str, given: str) -> dict[str, str]:
+def pairs(text: str, given: str) -> dict[str, str]:
+    """What stands behind the name in ``text``: key=value,key=value."""
     values: dict[str, str] = {}
     for pair in given.split(","):
         key, equals, value = pair.partition("=")

@@ -49,7 +49,8 @@ Data = Annotated[
     str | None,
     _option(
         "data",
-        "digits (embedded), cifar10, or your own, MODULE:NAME, a function that gives (train, test).",
+        "digits (embedded), cifar10; a folder of images, a table (.csv, .parquet) as FILE:target=COLUMN, tensors "
+        "(.npz, .pt); or your own, MODULE:NAME, a function that gives (train, test).",
         EXPERIMENT,
         ["digits", "cifar10"],
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from dsgt.data.files import READERS, data_file
 from dsgt.data.names import DATA, named_data, named_partition
 from dsgt.data.own import Own, own_data
 from dsgt.data.samples import Samples
@@ -65,9 +66,13 @@ def data_source(data: str | Factory) -> str | Factory:
     """One of ``DATA``, or your own; a ValueError says why there is none of this name."""
     if isinstance(data, Factory) or data in DATA:
         return data
-    if not is_factory(data):
-        raise ValueError(nearest(data, DATA, "data set") + "; or your own, module:name")
-    return lookup(data, "data")
+    if is_factory(data):
+        return lookup(data, "data")
+    if (file := data_file(data)) is not None:
+        return file
+    raise ValueError(
+        nearest(data, DATA, "data set") + f"; or a folder, a file {' '.join(READERS)}, or your own, module:name"
+    )
 
 
 def _loaded(data: str | Factory, nodes: int, images: bool, dtype: torch.dtype, root: Path | None) -> Own:

@@ -1,0 +1,167 @@
+"""A site's own files as data: tables, tensors, folders of images."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import dsgt
+from dsgt.cli import app
+from dsgt.data.files import images, split, table, tensors
+
+N = 30
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    values = draw.normal(size=(N, 2))
+    kinds = np.where(values[:, 0] > 0, "yes", "no")
+    return pd.DataFrame({"a": values[:, 0], "b": values[:, 1] * 100 + 7, "kind": kinds, "size": values.sum(axis=1)})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_a_table_gives_its_numbers_and_its_target_as_classes(frame: pd.DataFrame, tmp_path: Path, suffix: str):
+    path = tmp_path / f"mine{suffix}"
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
+    train, rest = table(path, target="kind", test=0)
+    assert rest is None
+    assert train.features.shape == (N, 3)
+    found = {tuple(row): label for row, label in zip(train.features.tolist(), train.targets.tolist(), strict=True)}
+    for _, row in frame.iterrows():
+        assert found[row["a"], row["b"], row["size"]] == (row["kind"] == "yes")
+
+
+def test_a_real_target_is_for_regression_and_scaling_uses_the_training_rows(frame: pd.DataFrame, tmp_path: Path):
+    frame.drop(columns="kind").to_csv(tmp_path / "mine.csv", index=False)
+    train, test = table(tmp_path / "mine.csv", target="size", scale=True)
+    assert not train.labelled
+    assert (len(train), len(test)) == (24, 6)
+    # sums of 24 numbers of size one, in double precision
+    assert train.features.mean(dim=0).abs().max() < 1e-12
+    assert (train.features.std(dim=0) - 1).abs().max() < 1e-12
+    assert test.features.mean(dim=0).abs().max() > 1e-3
+
+
+def test_a_test_table_of_its_own_has_the_same_classes(frame: pd.DataFrame, tmp_path: Path):
+    frame[frame.kind == "yes"].to_csv(tmp_path / "train.csv", index=False)
+    frame[frame.kind == "no"].to_csv(tmp_path / "test.csv", index=False)
+    train, test = table(tmp_path / "train.csv", target="kind", test="test.csv")
+    assert set(train.targets.tolist()) == {1}
+    assert set(test.targets.tolist()) == {0}
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
+def test_tensors_are_found_by_their_names_and_bytes_are_pixels(tmp_path: Path, suffix: str):
+    path = tmp_path / f"mine{suffix}"
+    draw = np.random.default_rng(0)
+    pixels, labels = draw.integers(0, 256, (N, 8, 8, 3), dtype=np.uint8), draw.integers(0, 3, (N, 1))
+    held = {"x_train": pixels, "y_train": labels, "x_test": pixels[:5], "y_test": labels[:5]}
+    if suffix == ".npz":
+        np.savez(path, **held)
+    else:
+        torch.save({name: torch.from_numpy(value) for name, value in held.items()}, path)
+    train, test = tensors(path)
+    assert train.features.shape == (N, 3, 8, 8)
+    assert torch.equal(train.features[4, 2], torch.from_numpy(pixels[4, :, :, 2]).float() / 255)
+    assert train.targets.shape == (N,)
+    assert len(test) == 5
+
+
+def test_a_pair_of_pairs_of_tensors_is_train_and_test(tmp_path: Path):
+    pair = (torch.randn(N, 3), torch.arange(N) % 2)
+    torch.save((pair, (pair[0][:4], pair[1][:4])), tmp_path / "a.pt")
+    torch.save(pair, tmp_path / "b.pt")
+    assert [len(part) for part in tensors(tmp_path / "a.pt")] == [N, 4]
+    assert [len(part) for part in tensors(tmp_path / "b.pt")] == [24, 6]
+
+
+def pictures(folder: Path, count: int) -> None:
+    for kind, grey in (("dark", 20), ("light", 230)):
+        (folder / kind).mkdir(parents=True)
+        for i in range(count):
+            Image.new("RGB", (12, 9), (grey, grey, i)).save(folder / kind / f"{i}.png")
+
+
+def test_a_folder_of_images_is_a_class_per_folder(tmp_path: Path):
+    pictures(tmp_path / "all", 10)
+    train, test = images(tmp_path / "all", size=8)
+    assert train.features.shape == (16, 3, 8, 8)
+    assert ((train.features[:, 0].mean(dim=(1, 2)) > 0.5) == train.targets.bool()).all()
+    for part, count in (("train", 3), ("test", 2)):
+        pictures(tmp_path / "two" / part, count)
+    train, test = images(tmp_path / "two", size=4, grey=True)
+    assert (len(train), len(test)) == (6, 4)
+    assert train.features.shape[1:] == (1, 4, 4)
+
+
+def test_a_split_loses_no_sample_and_depends_on_its_seed_only():
+    data = dsgt.data.Samples(torch.arange(10.0)[:, None], torch.arange(10))
+    train, test = split(data, 0.3, seed=1)
+    assert sorted([*train.targets.tolist(), *test.targets.tolist()]) == list(range(10))
+    assert train.targets.tolist() == split(data, 0.3, seed=1)[0].targets.tolist()
+    assert train.targets.tolist() != split(data, 0.3, seed=2)[0].targets.tolist()
+
+
+FLAGS = ["--nodes", "2", "--graph", "path", "--epochs", "1", "--batch", "8", "--partition", "equal"]
+
+
+@pytest.fixture
+def here(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    frame.drop(columns=["a", "b", "size"]).assign(note="text").to_csv(tmp_path / "words.csv", index=False)
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    (tmp_path / "broken.npz").write_bytes(b"no zip file")
+    pictures(tmp_path / "photos", 10)
+    (tmp_path / "photos" / "empty" / "one").mkdir(parents=True)
+    (tmp_path / "hollow" / "a").mkdir(parents=True)
+    (tmp_path / "hollow" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("data", "model"), [("mine.csv:target=kind,scale=true", "logistic"), ("photos:size=16", "lenet")]
+)
+def test_the_commands_take_files(here: Path, data: str, model: str):
+    for command in (["compare", "dsgt", "--seeds", "1", "--workers", "1"], ["train", "dsgt"]):
+        done = CliRunner().invoke(
+            app, [*command, *FLAGS, "--data", data, "--model", model, "--lr", "0.1", "--out", "out"]
+        )
+        assert done.exit_code == 0, done.output
+        assert f"{model} on {data}" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("mine.csv", "mine.csv needs a target: write mine.csv:target=COLUMN, one of a, b, kind, size"),
+        ("mine.csv:target=knd", "there is no column of mine.csv called 'knd'; did you mean 'kind'?"),
+        ("mine.csv:goal=kind", "cannot be called: got an unexpected keyword argument 'goal'"),
+        ("mine.csv:target=kind,test=2", "test is 2.0, but it is the share of samples kept for testing"),
+        ("words.csv:target=kind", "note in words.csv are not numbers"),
+        ("nowhere.csv:target=kind", "there is no file nowhere.csv in"),
+        ("other.npz", "other.npz holds a; expected ('x_train', 'y_train', 'x_test', 'y_test') or"),
+        ("broken.npz", "the data 'broken.npz' failed"),
+        ("hollow", "hollow has no pictures"),
+        ("hollow/a", "hollow/a has 0 folders; expected one folder of pictures for each of several classes"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named_before_any_run(here: Path, monkeypatch, data: str, message: str):
+    monkeypatch.setattr("dsgt.comparison.job.run", None)
+    done = CliRunner().invoke(app, ["compare", "dsgt", *FLAGS, "--data", data, "--out", "out"])
+    says = " ".join(done.output.split())
+    assert done.exit_code == 2, says
+    assert message in says
+    assert says.count("error:") == 1
