@@ -18,6 +18,7 @@ ROOMS = """
     _version text extras factories source randomness threads processes buffers flat layout
     core
     topologies
+    gossip
     algorithms
     networks
     data

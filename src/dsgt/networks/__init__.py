@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsgt.gossip import Repeated, accelerated, chebyshev
 from dsgt.networks.clocked import Clocked, stragglers
 from dsgt.networks.dense import Dense
 from dsgt.networks.hidden import alone
@@ -20,8 +21,11 @@ __all__ = [
     "MPIPeers",
     "NeighbourError",
     "Peers",
+    "Repeated",
     "TorchPeers",
+    "accelerated",
     "alone",
+    "chebyshev",
     "in_threads",
     "stragglers",
     "without",
