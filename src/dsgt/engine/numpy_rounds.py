@@ -48,7 +48,8 @@ class NumpyRounds(Generic[S]):
         return state
 
     def step(self, g: Tensor, mix: Mix, lr: float) -> None:
-        self._arrays = self._update(self._arrays, g.detach().numpy(), mix, lr)  # type: ignore[arg-type]
+        array = (g.detach() if g.requires_grad else g).numpy()
+        self._arrays = self._update(self._arrays, array, mix, lr)  # type: ignore[arg-type]
 
 
 def _converted(convert: Callable[[Any], Any], state: Any) -> Any:
