@@ -173,7 +173,7 @@ def test_settings_come_from_a_file_and_flags_win(tmp_path):
         ("lrs = [-1]", "^lrs.0 is -1: input should be greater than 0$"),
         ("lrs = []", "lrs is \\[\\]"),
         ("nodes = ", "is not TOML"),
-        ('methods = ["dgst"]', "did you mean 'dsgt'"),
+        ('methods = ["dsgtt"]', "did you mean 'dsgt'"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(text: str, message: str, tmp_path):
@@ -208,7 +208,11 @@ def test_a_method_gets_weights_that_it_may_use():
     assert path.weights_for("d2")[1] == "metropolis"
     assert path.weights_for("dsgt")[1] == "fdla"
     assert path.weights_for("sgd")[1] == "all"
-    assert path.weights_for("sgp")[1] == "push"
+    assert path.weights_for("sgp")[1] == "fdla"  # the same for all who may use them
+    directed = dsgt.Settings(nodes=6, graph="directed-random")
+    assert directed.weights_for("sgp")[1] == "push"
+    with pytest.raises(ValueError, match="dsgt needs W to be doubly stochastic, which no rule gives"):
+        directed.weights_for("dsgt")
 
 
 def test_a_network_from_a_file_brings_its_weights(tmp_path):

@@ -21,7 +21,6 @@ from dsgt.comparison.settings import SEEDS_LIMIT, Settings
 from dsgt.divergence import DivergedError
 from dsgt.run import run
 from dsgt.threads import threads
-from dsgt.topologies.changing import as_weights
 
 NOT_COMPUTING = {"__init__.py", "__main__.py", "cli.py", "commands", "extras.py", "report", "reproduce", "theory"}
 """Parts of the package that no row depends on."""
@@ -66,7 +65,7 @@ class Job:
             "own": self.settings.own_text(self.method, self.seed),
             "lr": self.lr,
             "seed": self.seed,
-            "W": fingerprint.weights(as_weights(W)),
+            "W": fingerprint.weights(W),
             "torch": torch.__version__,
             "dsgt": f"{__version__} {_code()}",
         }

@@ -13,7 +13,7 @@ from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.algorithms.named import label, method
 from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
-from dsgt.core import Algorithm, Matrix, Needs
+from dsgt.core import Algorithm, Needs, Weights
 from dsgt.extras import explained
 from dsgt.factories import Factory, is_factory
 from dsgt.networks.clocked import Clocked
@@ -22,7 +22,7 @@ from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.named import data_source, named_model, named_problem
 from dsgt.source import source
 from dsgt.text import nearest
-from dsgt.topologies.changing import as_weights
+from dsgt.topologies.changing import Fixed, TwoMatrices, as_weights
 from dsgt.topologies.needs import complaints
 
 if TYPE_CHECKING:
@@ -204,15 +204,16 @@ class Settings(BaseModel):
     def rounds(self, problem: Problem) -> int:
         return max(1, round(self.epochs / problem.epochs_per_round))
 
-    def weights_for(self, method: str) -> tuple[Matrix, str]:
+    def weights_for(self, method: str) -> tuple[Weights, str]:
         """The weights of the file or the rule, or the nearest that the method may use, and what they are."""
         if self._objects.W is None:
             return _weights_for(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
         if self.algorithm(method).needs.average:
-            return topologies.averaging(self.nodes), "all"
-        if why := complaints(self.algorithm(method).needs, as_weights(self._objects.W)):
+            return Fixed(topologies.averaging(self.nodes)), "all"
+        given = as_weights(self._objects.W)
+        if why := complaints(self.algorithm(method).needs, given):
             raise ValueError(f"{method} {why[0]}")
-        return self._objects.W, GIVEN
+        return given, GIVEN
 
     def network(self, method: str, problem: Problem) -> Clocked:
         """The method's weights, and the virtual clock: a node computes for its own part of the batch."""
@@ -282,16 +283,29 @@ def _problem_text(settings: Settings, seed: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _weights_for(name: str, needs: Needs, graph: str, nodes: int, weights: str) -> tuple[Matrix, str]:
+def _weights_for(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> tuple[Weights, str]:
     network = topologies.named_network(graph, nodes)
     if needs.average:
-        return topologies.averaging(nodes), "all"
+        return Fixed(topologies.averaging(nodes)), "all"
     if network.W is not None and not complaints(needs, as_weights(network.W)):
-        return network.W, "file"
-    if not needs.rows:
-        return topologies.push_weights(network.graph), "push"
-    for rule in (weights, "metropolis", "lazy-metropolis"):
-        W = topologies.WEIGHTS[rule](network.graph)
-        if not (why := complaints(needs, as_weights(W))):
-            return W, rule
+        return as_weights(network.W), "file"
+    if network.graph.is_directed():
+        return _directed_weights_for(name, needs, network.graph)
+    for tried in (rule, "metropolis", "lazy-metropolis"):
+        W = Fixed(topologies.WEIGHTS[tried](network.graph))
+        if not (why := complaints(needs, W)):
+            return W, tried
     raise ValueError(f"{name} {why[0]}")
+
+
+def _directed_weights_for(name: str, needs: Needs, graph: nx.Graph[int]) -> tuple[Weights, str]:
+    """Where links have a direction, W is made of what the method can use: rows, columns, or one matrix of each."""
+    pull, push = topologies.pull_weights(graph), topologies.push_weights(graph)
+    rules: dict[str, Weights] = {"pull": Fixed(pull), "push": Fixed(push), "pull, push": TwoMatrices(pull, push)}
+    for rule, weights in rules.items():
+        if not complaints(needs, weights):
+            return weights, rule
+    raise ValueError(
+        f"{name} needs W to be {needs}, which no rule gives for a graph whose links have a direction; use a method for "
+        "directed graphs (dsgt methods says which), or a graph without directions"
+    )

@@ -82,7 +82,7 @@ def network(settings: Settings, methods: Sequence[str], sizes: Sequence[int]) ->
     for method in methods:
         W, rule = settings.weights_for(method)
         ran_with[method] = rule
-        weights.setdefault(rule, W)
+        weights.setdefault(rule, W.matrices[0])
     found = {rule: topologies.describe(W) for rule, W in weights.items()}
     heard = sorted(len(list(_heard(graph, v))) for v in graph)
     small = len(graph) <= MOST_NODES and graph.number_of_edges() <= MOST_EDGES
