@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -104,13 +105,14 @@ def speedup(plan: Plan, compute: float | None, latency: float, bandwidth: float)
 
 
 def methods(plan: Plan) -> Iterator[Table]:
-    table = Table("method", "lr up to", "vectors sent", "fit for this network and data")
+    table = Table("method", "lr up to", "vectors sent")
+    table.add_column("fit for this network and data", overflow="fold")
     table.columns[0].no_wrap = True
     for fit in plan.methods():
         colour = COLOURS[fit.verdict.split(":")[0]]
         measured = " (measured)" if fit.how.startswith("measured") else ""
-        limit = f"{fit.lr:.3g}{measured}" if fit.lr else ""
-        table.add_row(fit.method, limit, str(fit.sends), f"[{colour}]{escape(fit.verdict)}[/]")
+        limit = f"{fit.lr:.3g}{measured}" if 0 < fit.lr < math.inf else ""
+        table.add_row(fit.method, limit, f"{fit.sends:g}" if fit.sends else "", f"[{colour}]{escape(fit.verdict)}[/]")
     yield table
 
 

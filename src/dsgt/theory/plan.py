@@ -10,32 +10,17 @@ from typing import Any
 import numpy as np
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Matrix, Network
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.run import NetworkLike, as_network
-from dsgt.theory.advise import Advice, advise, effective_curvature, stable_window
+from dsgt.theory.advise import Advice, advise
 from dsgt.theory.bounds import Bound, independence_rounds, theorem_1
 from dsgt.theory.centralized import Comparison, given_shards
 from dsgt.theory.estimate import Estimate, estimate
+from dsgt.theory.fits import Fit, fits
 from dsgt.theory.independence import has_typical_ratio, typical_ratio, typical_rounds
 from dsgt.theory.speedup import Link, Speedup, speedup
-from dsgt.theory.stability import MARGIN
 from dsgt.theory.usable import usable
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether a method suits a network and data."""
-
-    method: str
-    lr: float
-    """Its practical limit here; 0 where it may not be used at all."""
-    sends: int
-    verdict: str
-    """"good", "biased", "slow" or "no", and why."""
-    how: str = ""
-    """How the limit is known: exact, or measured where the method has no formula."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,31 +95,14 @@ class Plan:
 
     def methods(self) -> list[Fit]:
         """Every method: may it use this network, up to which learning rate, and does uneven data bias it."""
-        return [self._fit(name, complaint) for name, complaint in usable(self.W).items()]
+        complaints = usable(self.W)
 
-    def _fit(self, name: str, complaint: str) -> Fit:
-        method = ALGORITHMS[name]
-        if complaint:
-            return Fit(name, 0.0, method.sends, f"no: {complaint}")
-        try:
-            stable = stable_window(method, self.network)
-        except Exception as error:  # a method of the user's may fail in any way, and must not cost the others' lines
-            return Fit(name, 0.0, method.sends, f"no: it fails on quadratics: {error or type(error).__name__}")
-        if stable.empty:
-            return Fit(name, 0.0, method.sends, f"no: stable for no learning rate ({stable.how})")
-        L, _ = effective_curvature(self.estimate, self.network, stable.high)
-        lr = MARGIN * stable.high / L
-        return Fit(name, lr, method.sends, self._verdict(method, lr), how=stable.how)
+        def network_of(name: str, algorithm: Algorithm[Any]) -> Network:
+            if complaints[name]:
+                raise ValueError(complaints[name])
+            return self.network
 
-    def _verdict(self, method: type[Algorithm[Any]], lr: float) -> str:
-        """What to think of a method that is stable up to lr."""
-        if not method.exact and self.estimate.zeta2 > 0:
-            # (I - W) X = -lr grad F_i leaves nodes about lr zeta / (1 - rho) apart
-            off = self.advice.lr * self.estimate.zeta2**0.5 / (1 - self.estimate.rho)
-            return f"biased: uneven data keep the nodes about {off:.2g} apart"
-        if lr < 0.5 * self.advice.lr:
-            return f"slow: stable only up to {lr / self.advice.lr:.0%} of the advised lr"
-        return "good"
+        return fits(self.estimate, network_of, self.advice.lr)
 
 
 def plan(problem: EmpiricalRisk, network: NetworkLike, rounds: int, *, seed: int = 0) -> Plan:

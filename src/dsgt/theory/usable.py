@@ -13,8 +13,14 @@ def usable(W: MatrixLike) -> dict[str, str]:
     """Every method by name: empty where it may use W, else why not and what to do."""
     matrix = as_matrix(W)
     said: dict[Needs, str] = {}  # many methods need the same, and eigenvalues of a large W are costly
-    asked = {name: method().needs for name, method in ALGORITHMS.items()}
-    for needs in asked.values():
+    found = {}
+    for name, method in ALGORITHMS.items():
+        try:
+            needs = method().needs
+        except Exception as error:  # of a method of the user's, which must not cost the others' answers
+            found[name] = f"cannot be made without parameters: {error}"
+            continue
         if needs not in said:
             said[needs] = "; ".join(complaints(needs, as_weights(matrix)))
-    return {name: said[needs] for name, needs in asked.items()}
+        found[name] = said[needs]
+    return found
