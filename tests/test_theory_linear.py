@@ -142,7 +142,7 @@ def test_with_averaging_weights_the_bounds_are_those_of_sgd():
 
 
 def test_before_the_first_round_the_nodes_are_as_far_as_quadratics_of_curvature_L_are():
-    """The mean over the nodes of |x_i - x*|^2 is |x̄ - x*|^2 + X1/n, and for F = (L/2) |x|^2 so it is of F, times L/2."""
+    """The mean over the nodes of |x_i - x*|^2 is |x̄ - x*|^2 + X1/n, and so it is of F = (L/2) |x|^2, times L/2."""
     c = Constants(n=4, L=2.0, mu=2.0, rho=0.3, sigma2=3.0, gap=6.0, distance2=1.5, X1=5.0)
     assert strongly_convex(c, 0.05).nodes(3)[0] == pytest.approx(1.5 + 5 / 4)
     assert polyak_lojasiewicz(c, 0.05).nodes(3)[0] == pytest.approx(1.5 + 5 / 4)

@@ -139,8 +139,9 @@ def test_the_limit_of_a_directed_network_is_where_runs_start_to_grow():
 def test_the_limit_of_a_changing_network_is_measured():
     even, odd = np.kron(np.eye(2), np.full((2, 2), 0.5)), np.eye(4)
     odd[1:3, 1:3] = 0.5
-    limit = measured_limit(dsgt.DSGT(), Cycle([even, odd]))
-    assert 0.1 < limit <= 2.02
+    found = window(dsgt.DSGT, Cycle([even, odd]))
+    assert 0.1 < found.high <= 2.02
+    assert "measured" in found.how
 
 
 def test_equal_shards_of_one_distribution_speed_up_linearly():

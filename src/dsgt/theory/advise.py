@@ -10,13 +10,12 @@ import numpy as np
 
 from dsgt.algorithms import DSGT
 from dsgt.core import Algorithm, Network
-from dsgt.networks.dense import Dense
 from dsgt.problems.base import Problem
 from dsgt.run import NetworkLike, as_network
 from dsgt.theory.bounds import independence_rounds
 from dsgt.theory.estimate import Estimate, estimate
 from dsgt.theory.independence import has_typical_ratio, typical_ratio
-from dsgt.theory.stability import MARGIN, Method, Window, as_method, measured_window, window
+from dsgt.theory.stability import MARGIN, Method, as_method, window
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.spectrum import is_symmetric
 
@@ -63,7 +62,8 @@ def advise(
         raise ValueError(f"rounds is {rounds}, but advice is for at least one round")
     network = as_network(network)
     e = estimate(problem, network, seed=seed) if known is None else known
-    algorithm, stable = as_method(method), stable_window(method, network)
+    algorithm = as_method(method)
+    stable = window(algorithm, network)
     if stable.empty:
         raise ValueError(
             f"{type(algorithm).__name__} is stable on this network for no learning rate; use DSGT, or weights (I + W)/2"
@@ -90,15 +90,6 @@ def advise(
             "both are worst cases over all problems with these constants"
         )
     return Advice(lr, proven, limit, _risk(e, algorithm, network, lr, limit, proven), tuple(reasons))
-
-
-def stable_window(method: Method, network: Network) -> Window:
-    """The stable range of lr L for equal quadratics, and how it is known."""
-    weights = network.weights
-    doubly = all(abs(np.asarray(W.sum(axis=a)) - 1).max() < 1e-6 for W in weights.single for a in (0, 1))
-    if doubly and not weights.changes:
-        return window(method, weights.at(0))
-    return measured_window(as_method(method), Dense(weights))
 
 
 def effective_curvature(e: Estimate, network: Network, high: float) -> tuple[float, str]:

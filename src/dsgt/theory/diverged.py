@@ -12,10 +12,11 @@ from torch import Tensor
 
 from dsgt.core import Algorithm, Network
 from dsgt.divergence import Attempt, DivergedError
+from dsgt.networks.dense import Dense
 from dsgt.problems.base import Oracle
 from dsgt.run import run as loop
 from dsgt.theory.curvature import power_iteration
-from dsgt.theory.stability import MARGIN, Window, has_polynomial, window
+from dsgt.theory.stability import MARGIN, Window, has_polynomial, window_on
 
 LOOKS, STEPS = 3, 8
 """Rounds looked at, and gradients drawn in each: the cost of a few rounds of the run that failed."""
@@ -92,7 +93,7 @@ def _window(algorithm: Algorithm[Any], network: Network) -> Window | None:
     W = network.weights.at(0)
     if any(abs(np.asarray(W.sum(axis=axis)) - 1).max() > 1e-6 for axis in (0, 1)):
         return None
-    return window(algorithm, W)
+    return window_on(algorithm, Dense(network.weights))  # the nodes of the network may be gone
 
 
 def _curvature(oracle: Oracle, x: Tensor) -> float:

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from dsgt.algorithms import ALGORITHMS
 from dsgt.core import Algorithm, Network
-from dsgt.theory.advise import effective_curvature, stable_window
+from dsgt.theory.advise import effective_curvature
 from dsgt.theory.estimate import Estimate
 from dsgt.theory.measured import measured_limit
-from dsgt.theory.stability import MARGIN, has_polynomial
+from dsgt.theory.stability import MARGIN, has_polynomial, window
 
 HIGHEST = 100.0
 """Of lr L: what does not grow there does not grow anywhere."""
@@ -60,12 +60,12 @@ def _fit(name: str, e: Estimate, network_of: NetworkOf, advised: float | None) -
 def _limit(algorithm: Algorithm[Any], e: Estimate, network: Network) -> tuple[float, str]:
     """The largest learning rate with a margin, and how it is known; 0 where there is none."""
     if has_polynomial(algorithm):
-        stable = stable_window(algorithm, network)
+        stable = window(algorithm, network)
         L, _ = effective_curvature(e, network, stable.high)
         return (0.0 if stable.empty else MARGIN * stable.high / L), stable.how
     # at the curvature itself: the limit of a method that rescales its gradients does not fall like 1/L
     L, _ = effective_curvature(e, network, 2.0)
-    limit = measured_limit(algorithm, network, curvature=L, highest=HIGHEST)
+    limit = measured_limit(algorithm, algorithm.over(network), curvature=L, highest=HIGHEST)
     return (math.inf if limit >= HIGHEST / L else MARGIN * limit), f"measured on {network.nodes} equal quadratics"
 
 

@@ -18,8 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dsgt import algorithms
-from dsgt.core import Algorithm, Eigenvalues, Matrix, Network
+from dsgt.core import Algorithm, Eigenvalues, Matrix, Network, Weights
 from dsgt.networks.dense import Dense
+from dsgt.run import NetworkLike, as_network
 from dsgt.theory.independence import ALL_EIGENVALUES_UP_TO
 from dsgt.theory.measured import measured_limit
 from dsgt.topologies.matrix import to_dense
@@ -71,24 +72,32 @@ def has_polynomial(method: Method) -> bool:
     return as_method(method).polynomial(np.zeros(1), 1.0) is not None
 
 
-def window(method: Method, W: Matrix) -> Window:
+def window(method: Method, network: NetworkLike) -> Window:
     """The stable range of lr c, and how it is known.
 
-    From the eigenvalues of W for a method with a polynomial: exact for most symmetric W, else to 4 digits. Measured by
-    runs on quadratics, to a few percent, for a method without one.
+    From the eigenvalues of W for a method with a polynomial and one doubly stochastic matrix: exact for most symmetric
+    W, else to 4 digits. Everything else, changing and random weights too, is measured by runs on quadratics, to a few
+    percent. Nodes that live elsewhere are not asked.
     """
     algorithm = as_method(method)
-    if not has_polynomial(algorithm):
-        return measured_window(algorithm, Dense(W))
+    return window_on(algorithm, algorithm.over(Dense(as_network(network).weights)))
+
+
+def window_on(algorithm: Algorithm[Any], place: Network) -> Window:
+    """The same for the network that the method has made of the one it was given."""
+    if not has_polynomial(algorithm) or not _is_one_doubly_stochastic(place.weights):
+        return Window(0.0, measured_limit(algorithm, place), f"measured on {place.nodes} equal quadratics")
+    W = place.weights.at(0)
     closed = _CLOSED.get(type(algorithm))
     if closed is not None and is_symmetric(W):
         return closed(smallest_eigenvalue(W) if W.shape[0] > 1 else 1.0)
     return _crossings(algorithm, _eigenvalues(W))
 
 
-def measured_window(algorithm: Algorithm[Any], network: Network) -> Window:
-    """Only the upper end: every smaller lr is taken to be stable."""
-    return Window(0.0, measured_limit(algorithm, network), f"measured on {network.nodes} equal quadratics")
+def _is_one_doubly_stochastic(weights: Weights) -> bool:
+    if weights.changes or weights.push is not weights:
+        return False
+    return all(abs(np.asarray(weights.at(0).sum(axis=axis)) - 1).max() < 1e-6 for axis in (0, 1))
 
 
 def spectral_radius(method: Method, eigenvalues: Eigenvalues, c: float) -> float:
