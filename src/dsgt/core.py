@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -324,6 +324,8 @@ class Needs:
     """W is 1/n everywhere."""
     static: bool = False
     """W must not change from round to round."""
+    graph: Literal["any", "tree", "complete"] = "any"
+    """tree: no circle of links. complete: everybody hears everybody, in some round at least."""
     push: Needs | None = None
     """What is asked of the second matrix, where the method uses one."""
 
@@ -334,6 +336,7 @@ class Needs:
             return "W = 1/n everywhere"
         kind = {(True, True): "doubly", (True, False): "row", (False, True): "column"}[self.rows, self.columns]
         words = ["static"] * self.static + ["symmetric"] * self.symmetric + [f"{kind} stochastic"]
+        words = [f"{self.graph} graph,"] * (self.graph != "any") + words
         if self.floor is not None:
             words[-1] += f", smallest eigenvalue > {self.floor:.3g}"
         return " ".join(words)

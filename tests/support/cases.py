@@ -42,6 +42,11 @@ def push(graph: nx.Graph) -> np.ndarray:
     return W / W.sum(axis=0)
 
 
+def tree(graph: nx.Graph) -> np.ndarray:
+    """Of the graph only so many edges that there is no circle."""
+    return metropolis(nx.minimum_spanning_tree(graph))
+
+
 Rate = Callable[[int], float]
 Mean = Callable[[Tensor, Sequence[Tensor], Rate], list[Tensor]]
 """Where the mean of the nodes is, round by round, if it starts at x and the mean gradients are these."""
@@ -169,7 +174,7 @@ class Case:
     mean: Mean = HeavyBall()
     """What the mean model does, whatever the network; also one node alone."""
     follows: bool = True
-    """Whether it does so among many nodes too. Not if every node divides by numbers of its own."""
+    """Whether it does so among many nodes too. Not if every node divides by numbers of its own, or leaves some out."""
     carrier: str = "x"
     """The field of the state whose mean over the nodes is that mean model."""
     mass: str | None = None
@@ -180,6 +185,8 @@ class Case:
     """Whether all directions of the space are alike to it; not if it looks at coordinates."""
     share: float = 0.2
     """Of 1/L: a learning rate at which it reaches the optimum of the quadratics below, if it is exact."""
+    halves: bool = True
+    """Whether, if it is not exact, it stops beside the optimum by a distance that halves with the learning rate."""
     mixes_first: bool = False
     """Whether it mixes the models before the first gradient."""
     limit: Callable[[float], float] | None = None
@@ -214,6 +221,11 @@ CASES: dict[str, Case] = {
     "dda": Case(dsgt.DDA(), mean=dual_averaging),
     "gradient-push": Case(dsgt.GradientPush(), push, carrier="v", mass="w", mixes_first=True),
     "push-diging": Case(dsgt.PushDIGing(), push, carrier="u", mass="w"),
+    "clipped-gossip": Case(dsgt.ClippedGossip()),
+    "trimmed-mean": Case(dsgt.TrimmedMean(), follows=False, rotates=False, halves=False),
+    "median": Case(dsgt.Median(), follows=False, rotates=False, halves=False),
+    "relay-sgd": Case(dsgt.RelaySGD(), tree, follows=False),
+    "rps": Case(dsgt.RPS(), average, atc=True, halves=False),
 }
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from support.edge_reference import clipped_gossip, median, relay_sgd, rps, trimmed_mean
+
 Array = np.ndarray
 Gradient = Callable[[Array, int], Array]
 Weights = Callable[[int], Array]
@@ -339,4 +341,9 @@ REFERENCE = {
     "dda": dda,
     "gradient-push": gradient_push,
     "push-diging": push_diging,
+    "clipped-gossip": clipped_gossip,
+    "trimmed-mean": trimmed_mean,
+    "median": median,
+    "relay-sgd": relay_sgd,
+    "rps": rps,
 }

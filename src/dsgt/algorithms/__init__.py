@@ -7,6 +7,7 @@ from typing import Any
 from dsgt.algorithms.acc_dngd import AccDNGD as AccDNGD
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD as AtcDPSGD
 from dsgt.algorithms.aug_dgm import AugDGM as AugDGM
+from dsgt.algorithms.clipped_gossip import ClippedGossip as ClippedGossip
 from dsgt.algorithms.d2 import D2 as D2
 from dsgt.algorithms.dda import DDA as DDA
 from dsgt.algorithms.decentlam import DecentLaM as DecentLaM
@@ -16,17 +17,22 @@ from dsgt.algorithms.dsgt import DSGT as DSGT
 from dsgt.algorithms.dsgt_hb import DSGTHB as DSGTHB
 from dsgt.algorithms.dsgt_nesterov import DSGTNesterov as DSGTNesterov
 from dsgt.algorithms.dsmt import DSMT as DSMT
+from dsgt.algorithms.epigraph_projection import EpigraphProjection as EpigraphProjection
 from dsgt.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
 from dsgt.algorithms.extra import EXTRA as EXTRA
 from dsgt.algorithms.gnsd import GNSD as GNSD
 from dsgt.algorithms.gradient_push import GradientPush as GradientPush
 from dsgt.algorithms.gtadam import GTAdam as GTAdam
+from dsgt.algorithms.median import Median as Median
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
 from dsgt.algorithms.push_diging import PushDIGing as PushDIGing
 from dsgt.algorithms.qg_dsgdm import QGDSGDm as QGDSGDm
+from dsgt.algorithms.relay_sgd import RelaySGD as RelaySGD
+from dsgt.algorithms.rps import RPS as RPS
 from dsgt.algorithms.sgd import SGD as SGD
 from dsgt.algorithms.sgp import SGP as SGP
+from dsgt.algorithms.trimmed_mean import TrimmedMean as TrimmedMean
 from dsgt.core import Algorithm
 
 ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
@@ -53,6 +59,11 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     "dda": DDA,
     "gradient-push": GradientPush,
     "push-diging": PushDIGing,
+    "clipped-gossip": ClippedGossip,
+    "trimmed-mean": TrimmedMean,
+    "median": Median,
+    "relay-sgd": RelaySGD,
+    "rps": RPS,
 }
 
 ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging"}

@@ -41,7 +41,29 @@ def complaints(needs: Needs, weights: Weights) -> list[str]:
     name = repr(weights) if weights.random else "W"
     for W in weights.single:
         found += _complaints(needs, W, name)
+    found += _graph_complaints(needs, weights.matrices)
     return found or _mixing_complaints(weights.matrices)
+
+
+def _graph_complaints(needs: Needs, matrices: Sequence[Matrix]) -> list[str]:
+    """Of who hears whom in some round."""
+    if needs.graph == "any":
+        return []
+    n = matrices[0].shape[0]
+    heard = sum(abs(scipy.sparse.csr_array(W)) for W in matrices) + scipy.sparse.eye_array(n, format="csr")
+    edges = ((heard + heard.T).count_nonzero() - n) // 2
+    if needs.graph == "tree" and edges > n - 1:
+        return [
+            f"needs a tree, in which {n} nodes have {n - 1} edges, but this network has {edges}; use the weights of "
+            "topologies.path(n), star(n) or binary_tree(n)"
+        ]
+    if needs.graph == "complete" and heard.count_nonzero() < n * n:
+        i, j = np.argwhere(heard.toarray() == 0)[0]
+        return [
+            f"needs everybody to hear everybody, but node {i} never hears node {j}; use topologies.averaging(n), or "
+            "Lossy around it"
+        ]
+    return []
 
 
 def _complaints(needs: Needs, W: Matrix, name: str) -> list[str]:
