@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,3 +103,44 @@ def test_rho_of_rounds_is_that_of_their_product_in_the_order_of_the_rounds(
     columns = [W / W.sum(axis=0) for W in rng.random((2, 12, 12)) ** 3]
     moduli = np.sort(np.abs(np.linalg.eigvals(columns[1] @ columns[0])))
     assert second_modulus(columns) == pytest.approx(moduli[-2], abs=1e-4)  # where the iteration stops
+
+
+@pytest.mark.parametrize("method", [dsgt.DSGT(), dsgt.GNSD(), dsgt.AugDGM()])
+def test_a_tracker_refuses_by_name_a_network_that_loses_messages_one_way(method) -> None:
+    W = topologies.metropolis(topologies.ring(6))
+    lossy = topologies.Lossy(W, 0.1, seed=3)
+    with pytest.raises(ValueError, match=r"needs the columns of every W drawn by Lossy\(p=0.1, seed=3.*both_ways=True"):
+        dsgt.iterate(method, lambda x, k: x, lossy, torch.zeros(6, 2), 0.1)
+    dsgt.iterate(method, lambda x, k: x, topologies.Lossy(W, 0.1, both_ways=True), torch.zeros(6, 2), 0.1)
+
+
+def test_a_method_that_remembers_no_sum_asks_for_columns_in_the_mean_only() -> None:
+    W = topologies.metropolis(topologies.ring(6))
+    assert complaints(dsgt.AtcDPSGD.needs, topologies.Lossy(W, 0.1)) == []
+    rows_only = topologies.pull_weights(topologies.directed_random(6, seed=0))
+    assert "columns" in complaints(dsgt.AtcDPSGD.needs, topologies.Fixed(rows_only))[0]
+    assert "columns" in complaints(dsgt.AtcDPSGD.needs, topologies.Lossy(rows_only, 0.1))[0]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        topologies.Pairs(topologies.ring(6)),
+        topologies.Lossy(topologies.metropolis(topologies.ring(6)), 0.1, both_ways=True),
+        topologies.Periodic(topologies.metropolis(topologies.ring(6)), 2),
+    ],
+)
+def test_a_method_for_static_networks_refuses_changing_and_random_weights(weights) -> None:
+    with pytest.raises(ValueError, match="D2 needs a network that does not change"):
+        dsgt.iterate(dsgt.D2(), lambda x, k: x, weights, torch.zeros(6, 2), 0.1)
+
+
+def test_the_second_matrix_is_asked_for_what_the_method_needs_of_it() -> None:
+    graph = topologies.directed_random(6, seed=0)
+    pull, push = topologies.pull_weights(graph), topologies.push_weights(graph)
+    needs = Needs(columns=False, push=Needs(rows=False))
+    assert complaints(needs, topologies.TwoMatrices(pull, push)) == []
+    (swapped_first, *_) = complaints(needs, topologies.TwoMatrices(pull, pull))
+    assert "columns" in swapped_first
+    assert "second matrix" in swapped_first
+    assert any("rows" in said for said in complaints(needs, topologies.TwoMatrices(push, push)))

@@ -317,6 +317,8 @@ class Needs:
     """Each row sums to 1: equal models stay equal."""
     columns: bool = True
     """Each column sums to 1: mixing keeps the sum."""
+    mean_columns: bool = False
+    """Where W is random, columns sum to 1 in the mean only: a method that remembers no sum may lose messages."""
     symmetric: bool = False
     floor: float | None = None
     """The smallest eigenvalue must lie above it."""

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from dsgt.core import Algorithm, Eigenvalues, Mix, Polynomial
+from dsgt.core import Algorithm, Eigenvalues, Mix, Needs, Polynomial
 
 
 class State(NamedTuple):
@@ -24,6 +24,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class AtcDPSGD(Algorithm[State]):
+    needs: ClassVar[Needs] = Needs(mean_columns=True)
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
     arithmetic: ClassVar[bool] = True

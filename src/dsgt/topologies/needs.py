@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ TOLERANCE = 1e-6
 
 WHICH = "dsgt methods says which"
 """This room knows no method, and the list grows."""
+
+
+KEPT = f"weights that keep all sums in every round, such as Lossy(W, p, both_ways=True), or another method: {WHICH}"
 
 
 def check(who: str, needs: Needs, weights: Weights) -> None:
@@ -38,9 +42,11 @@ def complaints(needs: Needs, weights: Weights) -> list[str]:
         )
     if needs.push is not None:
         found += [f"{complaint} (this is the second matrix)" for complaint in complaints(needs.push, weights.push)]
-    name = repr(weights) if weights.random else "W"
+    each = replace(needs, columns=False) if needs.mean_columns else needs
     for W in weights.single:
-        found += _complaints(needs, W, name)
+        found += _complaints(each, W, weights)
+    for W in weights.matrices if needs.mean_columns else ():
+        found += _complaints(needs, W, weights)
     found += _graph_complaints(needs, weights.matrices)
     return found or _mixing_complaints(weights.matrices)
 
@@ -66,7 +72,7 @@ def _graph_complaints(needs: Needs, matrices: Sequence[Matrix]) -> list[str]:
     return []
 
 
-def _complaints(needs: Needs, W: Matrix, name: str) -> list[str]:
+def _complaints(needs: Needs, W: Matrix, weights: Weights) -> list[str]:
     n = W.shape[0]
     if needs.average:
         off = abs(W - 1 / n).max() if isinstance(W, np.ndarray) else 1.0
@@ -74,13 +80,14 @@ def _complaints(needs: Needs, W: Matrix, name: str) -> list[str]:
     found = []
     if needs.rows:
         fix = f"topologies.metropolis(graph), or a method for column stochastic weights: {WHICH}"
-        found += _sums(W.sum(axis=1), "row", name, fix)
+        found += _sums(W.sum(axis=1), "row", weights, fix)
     if needs.columns:
         fix = "topologies.metropolis(graph)" if needs.rows else "topologies.push_weights(graph)"
-        found += _sums(W.sum(axis=0), "column", name, fix)
+        found += _sums(W.sum(axis=0), "column", weights, fix)
     if needs.symmetric and (gap := abs(W - W.T).max()) > TOLERANCE:
+        drawn = f" drawn by {weights!r}" if weights.random else ""
         found.append(
-            f"needs a symmetric W, but W[i, j] and W[j, i] differ by up to {gap:.3g}; use "
+            f"needs a symmetric W, but W[i, j] and W[j, i]{drawn} differ by up to {gap:.3g}; use "
             f"topologies.metropolis(graph), or a method whose W need not be symmetric: {WHICH}"
         )
     if not found and needs.floor is not None and n > 1:
@@ -99,12 +106,13 @@ def _too_low(low: float, floor: float) -> list[str]:
     ]
 
 
-def _sums(sums: Any, what: str, name: str, fix: str) -> list[str]:
+def _sums(sums: Any, what: str, weights: Weights, fix: str) -> list[str]:
     off = np.abs(np.asarray(sums) - 1)
     i = int(off.argmax())
     if off[i] < TOLERANCE:
         return []
-    return [f"needs the {what}s of {name} to sum to 1, but {what} {i} sums to {np.asarray(sums)[i]:.6g}; use {fix}"]
+    asked, fix = ("W", fix) if not weights.random else (f"every W drawn by {weights!r}", KEPT)
+    return [f"needs the {what}s of {asked} to sum to 1, but {what} {i} sums to {np.asarray(sums)[i]:.6g}; use {fix}"]
 
 
 def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
