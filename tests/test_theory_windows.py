@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import dsgt
 from dsgt import data, theory, topologies
+from dsgt.cli import app
 from dsgt.core import Algorithm
 from dsgt.networks import Dense
 from dsgt.problems import LeastSquares
@@ -20,8 +23,9 @@ from support.cases import CASES, F64, graph
 
 
 def largest(algorithm: Algorithm[Any], W: Any, lr: float, rounds: int) -> float:
-    """How far the models are from zero in the last hundred rounds on f_i(x) = |x - a_i|^2 / 2, |a_i| <= 1."""
-    a = torch.linspace(-1, 1, len(W), dtype=F64)[:, None]
+    """How far the models are from 0 in the last hundred rounds on f_i(x) = |x - a_i|^2 / 2, |a_i| <= 1 and their mean
+    is not 0."""
+    a = torch.linspace(-0.5, 1, len(W), dtype=F64)[:, None]
     network, most = Dense(W), 0.0
     state = algorithm.init(torch.zeros_like(a), network.at(0))
     for k in range(rounds):
@@ -72,3 +76,23 @@ def test_a_method_that_cannot_be_made_without_parameters_costs_the_others_nothin
     assert "missing 1 required positional argument: 'wish'" in lines["demanding"].verdict
     assert lines["dsgt"].verdict == "good"
     assert "wish" in theory.usable(topologies.metropolis(topologies.ring(5)))["demanding"]
+
+
+def test_where_links_have_a_direction_a_plan_tells_which_methods_need_less():
+    told = CliRunner().invoke(app, ["plan", "--nodes", "6", "--graph", "directed-random"], env={"COLUMNS": "200"})
+    text = " ".join(told.output.split())
+    assert told.exit_code == 0, text
+    assert "no rule gives it a doubly stochastic W" in text
+    lines = {line.split("│")[1].strip(): line for line in told.output.splitlines() if line.count("│") == 5}
+    assert set(lines) == set(dsgt.ALGORITHMS)
+    assert "no: needs doubly stochastic" in lines["dsgt"]
+    assert "no: needs W = 1/n everywhere" in lines["sgd"]
+    assert "biased" in lines["sgp"]
+    assert "good" in lines["push-diging"]
+
+
+def test_a_directed_graph_with_a_doubly_stochastic_w_has_a_whole_plan(tmp_path: Path):
+    asked = ["plan", "--nodes", "5", "--graph", "directed-ring", "--rounds", "50"]
+    told = CliRunner().invoke(app, [*asked, "--picture", str(tmp_path / "plan.png")])
+    assert told.exit_code == 0, told.output
+    assert "The learning rate" in told.output

@@ -11,14 +11,16 @@ import typer
 from rich.console import Console
 
 from dsgt import topologies
-from dsgt.commands.plan_text import show
-from dsgt.core import Matrix
+from dsgt.commands.plan_text import show, show_directed
+from dsgt.core import Matrix, Needs
 from dsgt.data.names import DATA
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.named import MODELS, named_problem
 from dsgt.text import nearest
+from dsgt.theory.directed import directed_plan
 from dsgt.theory.plan import plan as make_plan
 from dsgt.theory.plan_picture import draw_plan
+from dsgt.topologies.suited import suited
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
@@ -62,8 +64,12 @@ def plan(
         raise typer.BadParameter(f"{picture} must end in {' or '.join(PICTURES)}, in a directory that exists")
     holdings = partition if skew is None else f"dirichlet:{skew}"
     try:
-        W = _weights(graph, weights, nodes, seed)
+        links = topologies.named_network(graph, nodes, seed=seed)
+        W = _weights(links, weights)
         problem = _problem(data, model, nodes, holdings, batch, l2, seed, data_dir)
+        if W is None:
+            show_directed(console, directed_plan(problem, links.graph, seed=seed))
+            return
         if epochs is not None:
             rounds = max(1, round(epochs / problem.epochs_per_round))
         found = make_plan(problem, W, rounds or ROUNDS, seed=seed)
@@ -85,9 +91,16 @@ def _above_0(**flags: float | None) -> None:
             raise typer.BadParameter(f"{value:g} is not above 0", param_hint=f"--{flag}")
 
 
-def _weights(graph: str, weights: str, nodes: int, seed: int) -> Matrix:
-    network = topologies.named_network(graph, nodes, seed=seed)
-    return topologies.WEIGHTS[weights](network.graph) if network.W is None else network.W
+def _weights(links: topologies.Stored, rule: str) -> Matrix | None:
+    """None where links have a direction and no rule makes a doubly stochastic W for them."""
+    if links.W is not None:
+        return links.W
+    if not links.graph.is_directed():
+        return topologies.WEIGHTS[rule](links.graph)
+    try:
+        return suited(Needs(), links.graph, rule)[0].at(0)
+    except ValueError:
+        return None
 
 
 def _problem(

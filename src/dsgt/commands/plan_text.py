@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,17 +12,18 @@ from rich.table import Table
 
 from dsgt import topologies
 from dsgt.theory.centralized import SMALLEST_BATCH, given_union
+from dsgt.theory.directed import DirectedPlan
 from dsgt.theory.plan import Plan
 
 COLOURS = {"good": "green", "slow": "yellow", "biased": "yellow", "no": "red"}
 
 
+Sections: TypeAlias = "dict[str, Iterator[str] | Iterator[Table]]"
+
+
 def show(console: Console, plan: Plan, *, compute: float | None, latency: float, bandwidth: float) -> None:
     """Section by section; one that has nothing to say is left out."""
-    p = plan.problem
-    drawn = int(p.batch.sum())
-    console.print(f"\n[bold]{p.nodes} nodes, {p.samples} samples, {p.dim} parameters, {drawn} samples a round[/bold]")
-    sections: dict[str, Iterator[str] | Iterator[Table]] = {
+    sections: Sections = {
         "The network": network(plan),
         "The learning rate": iter([str(plan.advice)]),
         "When the network stops mattering": independence(plan),
@@ -30,6 +32,23 @@ def show(console: Console, plan: Plan, *, compute: float | None, latency: float,
         "Methods": methods(plan),
         "The constants, and what they assume": constants(plan),
     }
+    _show(console, plan, sections)
+
+
+def show_directed(console: Console, plan: DirectedPlan) -> None:
+    """Where links have a direction."""
+    sections: Sections = {
+        "The network": directed_network(plan),
+        "Methods, each on weights that it may use": methods(plan),
+        "The constants, and what they assume": constants(plan),
+    }
+    _show(console, plan, sections)
+
+
+def _show(console: Console, plan: Plan | DirectedPlan, sections: Sections) -> None:
+    p = plan.problem
+    drawn = int(p.batch.sum())
+    console.print(f"\n[bold]{p.nodes} nodes, {p.samples} samples, {p.dim} parameters, {drawn} samples a round[/bold]")
     for title, section in sections.items():
         lines = list(section)
         if lines:
@@ -57,6 +76,15 @@ def network(plan: Plan) -> Iterator[str]:
             f"{plan.extra_noise:.2g} times the variance that the noise gives the mean itself (exact for equal "
             f"quadratics of curvature {e.L_F_met:.3g}). Above 1, average the models, or end with a smaller lr."
         )
+
+
+def directed_network(plan: DirectedPlan) -> Iterator[str]:
+    yield (
+        "Its links have a direction, and no rule gives it a doubly stochastic W. DSGT's theorems say nothing here: "
+        "there is no advice, no speedup and no picture, only which methods need less, on pull weights (rows sum to 1), "
+        f"push weights (columns do) or both. With pull weights a round leaves {plan.estimate.rho:.4g} of a "
+        "disagreement, in the long run."
+    )
 
 
 def independence(plan: Plan) -> Iterator[str]:
@@ -104,7 +132,7 @@ def speedup(plan: Plan, compute: float | None, latency: float, bandwidth: float)
     )
 
 
-def methods(plan: Plan) -> Iterator[Table]:
+def methods(plan: Plan | DirectedPlan) -> Iterator[Table]:
     table = Table("method", "lr up to", "vectors sent")
     table.add_column("fit for this network and data", overflow="fold")
     table.columns[0].no_wrap = True
@@ -116,7 +144,7 @@ def methods(plan: Plan) -> Iterator[Table]:
     yield table
 
 
-def constants(plan: Plan) -> Iterator[str]:
+def constants(plan: Plan | DirectedPlan) -> Iterator[str]:
     e = plan.estimate
     yield (
         f"L = {e.L:.3g} (worst node), {e.L_met:.3g} met while training; of the mean loss {e.L_F:.3g}; "

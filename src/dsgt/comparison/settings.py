@@ -22,8 +22,9 @@ from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.named import data_source, named_model, named_problem
 from dsgt.source import source
 from dsgt.text import nearest
-from dsgt.topologies.changing import Fixed, TwoMatrices, as_weights
+from dsgt.topologies.changing import Fixed, as_weights
 from dsgt.topologies.needs import complaints
+from dsgt.topologies.suited import suited
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -285,27 +286,9 @@ def _problem_text(settings: Settings, seed: int) -> str:
 @lru_cache(maxsize=64)
 def _weights_for(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> tuple[Weights, str]:
     network = topologies.named_network(graph, nodes)
-    if needs.average:
-        return Fixed(topologies.averaging(nodes)), "all"
     if network.W is not None and not complaints(needs, as_weights(network.W)):
         return as_weights(network.W), "file"
-    if network.graph.is_directed():
-        return _directed_weights_for(name, needs, network.graph)
-    for tried in (rule, "metropolis", "lazy-metropolis"):
-        W = Fixed(topologies.WEIGHTS[tried](network.graph))
-        if not (why := complaints(needs, W)):
-            return W, tried
-    raise ValueError(f"{name} {why[0]}")
-
-
-def _directed_weights_for(name: str, needs: Needs, graph: nx.Graph[int]) -> tuple[Weights, str]:
-    """Where links have a direction, W is made of what the method can use: rows, columns, or one matrix of each."""
-    pull, push = topologies.pull_weights(graph), topologies.push_weights(graph)
-    rules: dict[str, Weights] = {"pull": Fixed(pull), "push": Fixed(push), "pull, push": TwoMatrices(pull, push)}
-    for rule, weights in rules.items():
-        if not complaints(needs, weights):
-            return weights, rule
-    raise ValueError(
-        f"{name} needs W to be {needs}, which no rule gives for a graph whose links have a direction; use a method for "
-        "directed graphs (dsgt methods says which), or a graph without directions"
-    )
+    try:
+        return suited(needs, network.graph, rule)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
