@@ -8,12 +8,15 @@ mixing: the shortest, beginning with 1.5 mixings, after which at most 1 % of DSG
 every node. (A message that travels beside the work takes longer than one that everybody waits for, since no two nodes
 begin it at the same moment.) --pause 2 makes it twice as long as one mixing, whatever that hides; "late" is the share
 of node 0's messages that were late while the steps were measured. DDP is a step of torch's DistributedDataParallel with
-the same pause; Aug-DGM sends two messages as DSGT does and hides none. They take turns, four steps each; medians.
+the same pause; Decent one of Decent-DP's DecentralizedDataParallel on its ring, where it is installed (pip install
+decent-dp==0.2.3): every step averages two nodes, and travels while the next one computes. Aug-DGM sends two messages as
+DSGT does and hides none. They take turns, four steps each; medians.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -22,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,8 +35,8 @@ import dsgt
 from dsgt.core import Network
 from dsgt.networks.flights import Flight
 
-SIZES = (62_000, 1_000_000, 10_000_000)
 REPEATS = {62_000: 150, 1_000_000: 30, 10_000_000: 10}
+"""For every size of a model."""
 IN_A_ROW = 4
 LATE = 0.01
 """The share of the messages that may be late where a pause is said to hide them."""
@@ -58,7 +62,7 @@ def median_seconds(
             for _ in range(in_a_row):
                 act()
             times[name].append((time.perf_counter() - began) / in_a_row)
-            if isinstance(act, Step):
+            if isinstance(act, Step | DecentStep):
                 act.settle()
     return {name: statistics.median(t) for name, t in times.items()}
 
@@ -111,6 +115,32 @@ class CentralizedStep:
         self.optimizer.step()
 
 
+class DecentStep:
+    """The same step with Decent-DP, whose backward also mixes what the last step has sent, and moves."""
+
+    def __init__(self, m: int, pause: float) -> None:
+        from decent_dp.ddp import DecentralizedDataParallel
+        from loguru import logger
+
+        logger.disable("decent_dp")
+        self.loss = DecentralizedDataParallel(Sum(m), _sgd, topology="ring")
+        self.pause = pause
+
+    def __call__(self) -> None:
+        loss = self.loss()
+        time.sleep(self.pause)
+        loss.backward()
+
+    def settle(self) -> None:
+        for sent in self.loss._comm_ops:
+            if sent is not None:
+                sent.wait()
+
+
+def _sgd(named: list[tuple[str, torch.Tensor]]) -> torch.optim.Optimizer:
+    return torch.optim.SGD([p for _, p in named], lr=1e-3)
+
+
 def resident() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -142,14 +172,14 @@ def hiding_pause(network: Network, m: int, mixing: float) -> float:
         step.pause *= 1.2
 
 
-def measure(kind: str, mixings: float | None) -> None:
+def measure(kind: str, sizes: list[int], mixings: float | None) -> None:
     """One node's part; node 0 prints a line of JSON a size."""
     torch.set_num_threads(1)
     world = int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
     connect = dsgt.networks.TorchPeers if kind == "torch" else dsgt.networks.MPIPeers
     with connect(ring(world)) as network:
-        vectors = peak_vectors(network, SIZES[-1])
-        for m in SIZES:
+        vectors = peak_vectors(network, max(REPEATS))
+        for m in sizes:
             v = torch.randn(m)
             both = {"mixing": lambda v=v: network(v), "all": lambda v=v: network.mean(v)}
             alone = median_seconds(both, network, REPEATS[m])
@@ -163,6 +193,8 @@ def measure(kind: str, mixings: float | None) -> None:
             }
             if kind == "torch":
                 steps["DDP"] = CentralizedStep(m, pause)
+                if importlib.util.find_spec("decent_dp"):
+                    steps["Decent"] = DecentStep(m, pause)
             median_seconds(steps, network, 2, IN_A_ROW)
             dsgt_step.late.clear()
             found = median_seconds(steps, network, REPEATS[m], IN_A_ROW) | alone
@@ -172,7 +204,7 @@ def measure(kind: str, mixings: float | None) -> None:
                 print("ROW" + json.dumps(row | found), flush=True)
 
 
-def launch(kind: str, n: int, mixings: float | None) -> list[dict[str, float]]:
+def launch(kind: str, n: int, sizes: list[int], mixings: float | None) -> list[dict[str, Any]]:
     script = str(Path(__file__).resolve())
     if kind == "torch":
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}", script]
@@ -187,7 +219,7 @@ def launch(kind: str, n: int, mixings: float | None) -> list[dict[str, float]]:
         ]
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
-        [*command, "--be", kind, *([] if mixings is None else ["--pause", str(mixings)])],
+        [*command, "--be", kind, "--sizes", *map(str, sizes), *([] if mixings is None else ["--pause", str(mixings)])],
         env=os.environ | root | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -201,24 +233,35 @@ def launch(kind: str, n: int, mixings: float | None) -> list[dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--be", choices=["torch", "mpi"], help="be one node (set by this script itself)")
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", choices=list(REPEATS), default=list(REPEATS), help="of the model"
+    )
+    parser.add_argument("--kinds", choices=["torch", "mpi"], nargs="*", default=["torch", "mpi"])
     parser.add_argument("--pause", type=float, help="the compute phase, in mixings (default: as long as hides one)")
     given = parser.parse_args()
     if given.be:
-        measure(given.be, given.pause)
+        measure(given.be, given.sizes, given.pause)
         return
-    print("nodes            m  mixing  all-reduce   pause     DDP  D-PSGD    DSGT  late     DSGT  Aug-DGM  memory")
-    print("                        ms          ms      ms      ms      ms      ms         /D-PSGD  /D-PSGD  m-vectors")
-    for kind in ("torch", "mpi"):
+    ratios = f"  late{'DSGT':>9}{'Aug-DGM':>9}  memory"
+    print("nodes            m" + "".join(f"{name:>9}" for name in TIMES) + ratios)
+    print(" " * 18 + f"{'ms':>9}" * len(TIMES) + f"{'/D-PSGD':>15}{'/D-PSGD':>9}  m-vectors")
+    for kind in given.kinds:
         for n in (2, 4):
-            for r in launch(kind, n, given.pause):
-                ddp = f"{1e3 * r['DDP']:.1f}" if "DDP" in r else "-"
-                print(
-                    f"{kind:5} {n} {r['m']:>10,d} {1e3 * r['mixing']:>6.1f} {1e3 * r['all']:>11.1f} "
-                    f"{1e3 * r['pause']:>7.1f} {ddp:>7} {1e3 * r['D-PSGD']:>7.1f} {1e3 * r['DSGT']:>7.1f} "
-                    f"{r['late']:>5.0%} {r['DSGT'] / r['D-PSGD']:>8.2f} {r['Aug-DGM'] / r['D-PSGD']:>8.2f}  "
-                    f"{r['vectors']:>7.1f}, {r['neighbours']} neighbours",
-                    flush=True,
-                )
+            for row in launch(kind, n, given.sizes, given.pause):
+                print(told(row), flush=True)
+
+
+TIMES = {"mixing": "mixing", "all-red.": "all", "pause": "pause"} | {
+    name: name for name in ("DDP", "Decent", "D-PSGD", "DSGT")
+}
+"""Columns of milliseconds."""
+
+
+def told(row: dict[str, Any]) -> str:
+    times = "".join(f"{1e3 * row[key]:>9.1f}" if key in row else f"{'-':>9}" for key in TIMES.values())
+    ratios = "".join(f"{row[name] / row['D-PSGD']:>9.2f}" for name in ("DSGT", "Aug-DGM"))
+    memory = f"{row['vectors']:>8.1f}, {row['neighbours']} neighbours"
+    return f"{row['kind']:5} {row['nodes']} {row['m']:>10,d}{times}{row['late']:>6.0%}{ratios}{memory}"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -44,6 +45,29 @@ def test_a_message_lets_the_node_go_first(flight: tuple[Recorded, Background], m
     assert message.on_its_way
     assert message.wait() == 1
     assert message.was_wanted  # and did not wait for a minute
+
+
+class SlowToLetGo:
+    def __init__(self) -> None:
+        self.gone: list[bool] = []
+
+    def __del__(self) -> None:
+        time.sleep(0.05)
+        self.gone.append(True)
+
+
+def test_closing_waits_until_the_thread_has_let_go_of_everything():
+    """One that is in the middle of torch's code, were it to free memory, when the interpreter ends aborts the process."""
+    background, held = Background(), SlowToLetGo()
+    gone = held.gone
+
+    def work(held: SlowToLetGo = held) -> Tensor:
+        return torch.ones(1)
+
+    background.begin(work)
+    del held, work
+    background.close()
+    assert gone
 
 
 def test_a_message_leaves_by_itself(flight: tuple[Recorded, Background]):

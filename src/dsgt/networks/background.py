@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeAlias
@@ -20,7 +19,7 @@ Tasks: TypeAlias = "SimpleQueue[tuple[Future[Tensor], Task] | None]"
 """None is the last."""
 
 LINGERING = 5.0
-"""Seconds an exiting process waits for a task that has begun: enough for a message, not for a dead node."""
+"""Seconds an exiting process waits for tasks that have begun: enough for a message, not for a dead node."""
 
 
 class Background:
@@ -28,26 +27,22 @@ class Background:
 
     def __init__(self) -> None:
         self._tasks: Tasks = SimpleQueue()
-        self._newest: Callable[[], Future[Tensor] | None] = lambda: None
-        """A weak reference: only the owner keeps a task's result alive."""
-        Thread(target=_work, args=(self._tasks, torch.get_num_threads()), name="dsgt-background", daemon=True).start()
-        atexit.register(self._linger)  # a thread that is inside gloo or MPI when they end would crash the process
+        self._thread = Thread(
+            target=_work, args=(self._tasks, torch.get_num_threads()), name="dsgt-background", daemon=True
+        )
+        self._thread.start()
+        atexit.register(self.close)  # a thread that is inside gloo, MPI or torch when they end would crash the process
 
     def begin(self, task: Task) -> Future[Tensor]:
         future: Future[Tensor] = Future()
-        self._newest = weakref.ref(future)
         self._tasks.put((future, task))
         return future
 
     def close(self) -> None:
-        """No more tasks will come."""
-        self._linger()
+        """No more tasks will come; those that have begun are waited for, also where nobody wants their results."""
         self._tasks.put(None)
-        atexit.unregister(self._linger)
-
-    def _linger(self) -> None:
-        if (future := self._newest()) is not None:
-            wait([future], timeout=LINGERING)
+        self._thread.join(LINGERING)
+        atexit.unregister(self.close)
 
 
 def _work(tasks: Tasks, cores: int) -> None:
