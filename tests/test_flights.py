@@ -57,7 +57,7 @@ class SlowToLetGo:
 
 
 def test_closing_waits_until_the_thread_has_let_go_of_everything():
-    """One that is in the middle of torch's code, were it to free memory, when the interpreter ends aborts the process."""
+    """One that is in torch's code when the interpreter ends, were it to free memory, aborts the process."""
     background, held = Background(), SlowToLetGo()
     gone = held.gone
 

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 
-from dsgt.core import Matrix, Mix, Network
+from dsgt.core import Around, Network
 from dsgt.networks.neighbours import NeighbourError
 from dsgt.networks.peers import TIMEOUT
 from dsgt.networks.transport import Transport
 
 
 @final
-class Processes(Network):
+class Processes(Around):
     """All processes of a job in which several make one node. Process r of a node mixes with process r of others; to
     agree, to count and to be saved each has a number of its own, and here ``nodes`` counts processes."""
 
     def __init__(self, network: Network, inside: Transport, *, timeout: float = TIMEOUT) -> None:
-        super().__init__()
+        super().__init__(network)
         assert network.node is not None
-        self._network, self._inside, self._timeout = network, inside, timeout
+        self._inside, self._timeout = inside, timeout
         self.place, self.size = inside.node, inside.size
         """Which of the node's processes this is, and how many there are."""
         self._check(network.node)
         self.nodes, self.node = network.nodes * self.size, network.node * self.size + self.place
-        self.traffic = network.traffic
 
     def average(self, v: Tensor) -> Tensor:
         """v becomes the mean over the node's processes, the same bits at each."""
@@ -41,25 +39,11 @@ class Processes(Network):
         node, place = divmod(number, self.size)
         return f"process {place} of node {node}"
 
-    def at(self, k: int) -> Mix:
-        return self._network.at(k)
-
-    @property
-    def matrices(self) -> Sequence[Matrix]:
-        """Of nodes."""
-        return self._network.matrices
-
     def gather(self, v: Tensor) -> Tensor:
-        return self._network.gather(self._rows(v)).flatten(0, 1)
+        return self.inner.gather(self._rows(v)).flatten(0, 1)
 
     def mean(self, v: Tensor) -> Tensor:
-        return self._network.mean(self.average(v.clone()))
-
-    def progress(self) -> dict[str, Tensor]:
-        return self._network.progress()
-
-    def restore(self, progress: dict[str, Tensor]) -> None:
-        self._network.restore(progress)
+        return self.inner.mean(self.average(v.clone()))
 
     def _rows(self, v: Tensor) -> Tensor:
         """What every process of the node has for v."""
@@ -72,7 +56,7 @@ class Processes(Network):
         try:
             self._inside.all_reduce(there).finish(self._timeout)
         except (RuntimeError, TimeoutError) as error:
-            node = self._network.node or 0
+            node = self.inner.node or 0
             known = f"has lost one of its {self.size} processes, or waited for it for {self._timeout:g} s"
             raise NeighbourError(node, None, self._timeout, str(error), known=known) from error
         return v if there is v else v.copy_(there)
@@ -85,7 +69,7 @@ class Processes(Network):
                 "the network with TorchPeers(W, group=...), whose group has one process of every node"
             )
         mine = torch.tensor([float(self.size), float(self.place)], dtype=torch.float64)
-        for number, (size, place) in enumerate(self._network.gather(mine).long().tolist()):
+        for number, (size, place) in enumerate(self.inner.gather(mine).long().tolist()):
             if (size, place) != (self.size, self.place):
                 raise ValueError(
                     f"this is process {self.place} of the {self.size} of node {node}, but it mixes with process "

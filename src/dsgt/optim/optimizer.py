@@ -277,7 +277,7 @@ class Optimizer(torch.optim.Optimizer):
         """Names and shapes of what will be held."""
         x = self._master()
         inner = {} if self.algorithm.inner is None else InnerMoves(self.algorithm.inner, self._groups, x).blank()
-        return blank(self.algorithm, x) | inner
+        return blank(self.algorithm, x, self.network) | inner
 
     def _numbers(self) -> dict[str, Any]:
         return {"nodes": self.network.nodes, "node": self.network.node, "round": self.round}

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Mix, Pending, tensors
+from dsgt.core import Algorithm, Done, Mix, Network, Pending, tensors
 
 Table = dict[str, Any]
 FACTS = ("nodes", "node", "round")
@@ -84,8 +84,11 @@ SAVE_APART = (
 )
 
 
-class _Nobody(Mix):
-    """Neighbours who send zeros, at once."""
+class _Silence(Mix):
+    """A mixing in which nothing is sent and zeros arrive at once."""
+
+    def __init__(self, real: Mix) -> None:
+        self._real = real
 
     def start(self, v: Tensor) -> Pending:
         return Done(torch.zeros_like(v))
@@ -93,7 +96,22 @@ class _Nobody(Mix):
     def start_flow(self, v: Tensor) -> Pending:
         return Done(torch.zeros_like(v))
 
+    def start_exchange(self, v: Tensor) -> Pending:
+        return Done(v.new_zeros(*v.shape[:-2], self.hears.shape[-1], v.shape[-1]))
 
-def blank(algorithm: Algorithm[Any], x: Tensor) -> dict[str, Tensor]:
+    @property
+    def push(self) -> Mix:
+        return _Silence(self._real.push)
+
+    k = property(lambda self: self._real.k)
+    nodes = property(lambda self: self._real.nodes)
+    rows = property(lambda self: self._real.rows)
+    hears = property(lambda self: self._real.hears)
+    tells = property(lambda self: self._real.tells)
+    weights = property(lambda self: self._real.weights)
+
+
+def blank(algorithm: Algorithm[Any], x: Tensor, network: Network) -> dict[str, Tensor]:
     """What the method will remember, before it has begun: for those who load into tensors that must be there."""
-    return {name: v.clone() for name, v in tensors(algorithm.init(torch.zeros_like(x), _Nobody())).items()}
+    silence = _Silence(network.round(0, network.weights))
+    return {name: v.clone() for name, v in tensors(algorithm.init(torch.zeros_like(x), silence)).items()}
