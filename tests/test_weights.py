@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import reduce
@@ -10,11 +11,14 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsgt import topologies
+from dsgt import DSGT, topologies
 from dsgt.core import Matrix, Weights
+from dsgt.networks.products import TensorProduct
+from dsgt.run import iterate
 from dsgt.topologies import (
     Activated,
     Cycle,
@@ -381,3 +385,18 @@ def test_one_node_alone_has_weights_too() -> None:
         assert (dense_at(weights, 0) == 1).all()
         assert (weights.matrices[0] == 1).all()
         assert (weights.single[-1] == 1).all()
+
+
+def test_what_blas_does_is_tried_of_matrices_that_come_again_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial costs as much as five rounds."""
+    tried = []
+    monkeypatch.setattr(TensorProduct, "_try", lambda self, like: bool(tried.append(1)))
+
+    def trials(weights: Matrix | Weights) -> int:
+        tried.clear()
+        rounds = iterate(DSGT(), lambda x, k: x, weights, torch.ones(600, 400), 0.1)
+        list(itertools.islice(rounds, 8))
+        return len(tried)
+
+    assert trials(LARGE) == 1
+    assert trials(Lossy(LARGE, 0.3, both_ways=True)) == 0

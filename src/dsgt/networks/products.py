@@ -25,6 +25,8 @@ SPARSE_FROM = 128
 """For fewer nodes either product is cheap, and the dense one has the lower overhead."""
 
 
+TRIED_FROM = 3
+"""How often a matrix comes before a trial of what BLAS does with it pays: a random one comes in one round only."""
 MATRICES = 64
 """So many of a network's matrices are kept prepared."""
 
@@ -96,6 +98,7 @@ class TensorProduct:
         self._matrix = None if is_averaging(W) else _matrix(W, dtype).to(device)
         """None: W averages."""
         self._adds_exactly: dict[tuple[torch.Size, int], bool] = {}
+        self._asked = 0
 
     def times(self, v: Tensor, out: Tensor | None) -> Tensor:
         """W v, in ``out`` or, for None, in fresh memory."""
@@ -108,6 +111,9 @@ class TensorProduct:
         """total += W v by BLAS's own multiply-and-add, which saves a pass over memory. Returns False, and does nothing,
         where BLAS would round differently: whether somebody has looked at W v must not change a run."""
         case = (v.shape, torch.get_num_threads())
+        self._asked += 1
+        if self._asked < TRIED_FROM:
+            return False
         if case not in self._adds_exactly:
             self._adds_exactly[case] = self._try(v)
         if self._adds_exactly[case]:
