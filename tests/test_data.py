@@ -6,6 +6,7 @@ import http.server
 import io
 import os
 import pickle
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from dsgt.data import Full, Samples, cifar10, digits, partition, synthetic
@@ -34,6 +36,19 @@ def test_digits_are_real_split_by_seed_and_scaled() -> None:
     assert train.classes == 10
     assert torch.equal(digits(seed=1)[0].targets, digits(seed=1)[0].targets)
     assert not torch.equal(digits(seed=1)[0].targets, train.targets)
+
+
+@pytest.mark.parametrize("way", ["file", "loader"])
+def test_digits_are_those_of_scikit_learn_with_and_without_importing_it(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "loader":
+        monkeypatch.setattr(sys.modules["dsgt.data.digits"], "find_spec", lambda name: None)
+    pixels, labels = load_digits(return_X_y=True)
+    train, test = digits(dtype=torch.float64)
+    order = np.random.default_rng(0).permutation(len(labels))
+    assert torch.equal(torch.cat([test.features, train.features]), torch.from_numpy(pixels[order]) / 16)
+    assert torch.equal(torch.cat([test.targets, train.targets]), torch.from_numpy(labels[order]).long())
 
 
 @pytest.mark.parametrize("kind", ["least squares", "classification"])

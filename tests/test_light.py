@@ -122,6 +122,10 @@ def test_in_python_the_error_says_the_same(missing: str, code: str):
     assert last.endswith(f"{missing} is not installed; have it with: pip install 'dsgt[{EXTRAS[missing]}]'")
 
 
+def test_the_digits_are_read_without_importing_scikit_learn():
+    assert python("import sys, dsgt; dsgt.data.digits(); print('sklearn' in sys.modules)").stdout == "False\n"
+
+
 def test_every_package_that_an_extra_brings_is_known_by_it():
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     for module, extra in EXTRAS.items():
