@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from dataclasses import replace
 
@@ -17,8 +18,10 @@ import dsgt
 from dsgt.core import Algorithm, Done, Pending, settle, tensors, with_tensors
 from dsgt.networks import Cycle, Dense
 from dsgt.run import iterate
+from dsgt.topologies.matrix import to_dense
+from dsgt.topologies.needs import complaints
 from dsgt.topologies.weights import metropolis
-from support.cases import CASES, F64, Case, HeavyBall, Quadratic, graph, lazy, quadratic
+from support.cases import CASES, F64, KINDS, Case, HeavyBall, Quadratic, graph, lazy, quadratic
 from support.reference import REFERENCE
 
 N = 8
@@ -27,6 +30,17 @@ EXACT = [name for name, case in CASES.items() if case.algorithm.exact]
 PLAIN = [name for name, case in CASES.items() if case.mean == HeavyBall(0.0)]
 BIASED = [name for name, case in CASES.items() if not case.algorithm.exact and case.halves]
 CHANGING = [name for name, case in CASES.items() if not case.algorithm.needs.static]
+
+
+def allowed(case: Case, kind: str) -> bool:
+    try:
+        return not complaints(case.algorithm.needs, KINDS[kind](case.weights(graph(N))))
+    except ValueError:  # weights that cannot be made of a directed matrix
+        return False
+
+
+OVER = [(name, kind) for name, case in CASES.items() for kind in KINDS if allowed(case, kind)]
+"""Every method over every kind of weights that it may use."""
 
 
 def trajectory(case: Case, grad, W, x0: Tensor, lr, rounds: int) -> list:
@@ -76,6 +90,21 @@ def test_equals_the_published_recursion_on_a_network_that_changes(name: str):
 
     expected = REFERENCE[name](G, lambda k: Ws[k % 3], starts(N).numpy(), lambda k: 0.02, 40)
     found = models(trajectory(case, problem.stochastic, Cycle(Ws), starts(N), 0.02, 40))
+    assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13
+
+
+@pytest.mark.parametrize(("name", "kind"), OVER)
+def test_equals_the_published_recursion_over_weights_of_every_kind(name: str, kind: str):
+    case, problem = CASES[name], quadratic(N)
+    weights = KINDS[kind](case.weights(graph(N)))
+
+    def G(X: np.ndarray, k: int) -> np.ndarray:
+        return problem.stochastic(torch.from_numpy(X), k).numpy()
+
+    second = {"answers": lambda k: to_dense(weights.push.at(k))}  # for those that use it
+    also = second if "answers" in inspect.signature(REFERENCE[name]).parameters else {}
+    expected = REFERENCE[name](G, lambda k: to_dense(weights.at(k)), starts(N).numpy(), lambda k: 0.02, 40, **also)
+    found = models(trajectory(case, problem.stochastic, weights, starts(N), 0.02, 40))
     assert relative(found, torch.from_numpy(np.stack(expected))) < 1e-13
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,11 @@ from torch import Tensor
 import dsgt
 from dsgt import randomness
 from dsgt.core import Algorithm
+from dsgt.topologies import Activated, Lossy, Pairs, Periodic
 from dsgt.topologies.weights import averaging, metropolis
 
 F64 = torch.float64
-Weights = Callable[[nx.Graph], np.ndarray]
+Weights = Callable[[nx.Graph], np.ndarray | dsgt.core.Weights]
 
 
 def lazy(graph: nx.Graph) -> np.ndarray:
@@ -45,6 +46,16 @@ def push(graph: nx.Graph) -> np.ndarray:
 def tree(graph: nx.Graph) -> np.ndarray:
     """Of the graph only so many edges that there is no circle."""
     return metropolis(nx.minimum_spanning_tree(graph))
+
+
+KINDS: dict[str, Callable[[np.ndarray], dsgt.core.Weights]] = {
+    "lossy": lambda W: Lossy(W, 0.3, seed=5),
+    "lossy both ways": lambda W: Lossy(W, 0.3, seed=5, both_ways=True),
+    "pairs": lambda W: Pairs(W, seed=5),
+    "activated": lambda W: Activated(W, 0.6, seed=5),
+    "periodic": lambda W: Periodic(W, 3),
+}
+"""Weights that change from round to round, made of one matrix. In some rounds a node hears and tells nobody."""
 
 
 Rate = Callable[[int], float]
@@ -227,6 +238,21 @@ CASES: dict[str, Case] = {
     "relay-sgd": Case(dsgt.RelaySGD(), tree, follows=False),
     "rps": Case(dsgt.RPS(), average, atc=True, halves=False),
 }
+
+
+def over(method: str, kind: str) -> Case:
+    case = CASES[method]
+    return replace(case, weights=lambda graph: KINDS[kind](case.weights(graph)))
+
+
+CHANGING: dict[str, Case] = {
+    "atc-dpsgd over lossy": over("atc-dpsgd", "lossy"),
+    "dsgt over lossy both ways": over("dsgt", "lossy both ways"),
+    "aug-dgm over pairs": over("aug-dgm", "pairs"),
+    "gnsd over activated": over("gnsd", "activated"),
+    "sgp over periodic": over("sgp", "periodic"),
+}
+"""What real nodes run too, of all the methods over all kinds of weights."""
 
 
 @dataclass

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 import dsgt
 from dsgt.core import Network, Pending
-from support.cases import CASES, F64, Case, graph, quadratic
+from support.cases import CASES, CHANGING, F64, Case, graph, quadratic
 from support.launch import HANGING
 
-ROUNDS = 200
+ROUNDS = 60
 LR = 0.02
 
 
@@ -112,7 +112,7 @@ def walks(connect: Connect, n: int, names: list[str], folder: Path, *, beside: b
     """This node's path with every method, into a file."""
     found = {}
     for name in names:
-        case = CASES[name]
+        case = (CASES | CHANGING)[name]
         with connect(case.weights(graph(n))) as net:
             found[name, "iterate"] = by_iterate(case, net, n)
             sent = net.traffic.mixings
