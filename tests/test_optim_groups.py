@@ -219,6 +219,35 @@ def test_an_inner_optimizer_is_saved_and_loaded(inner: dsgt.Inner):
     assert torch.equal(torch.stack(in_threads(W, act, timeout=60)), undisturbed)
 
 
+@pytest.mark.parametrize(
+    "inner", [i for i in INNERS if not i.options.get("weight_decay")] + [dsgt.Inner(torch.optim.NAdam)], ids=repr
+)
+def test_an_inner_optimizer_does_not_leave_a_point_where_the_mean_gradient_and_the_tracker_are_zero(inner: dsgt.Inner):
+    """Node i pulls towards i - 1, so that the optimum is 0; AdamW has a weight decay by default, and is left out."""
+
+    def act(network: Peers) -> Tensor:
+        p = nn.Parameter(torch.zeros(3, dtype=F64))
+        optimizer = dsgt.Optimizer([p], dsgt.DSGT(inner=inner), network, lr=0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            (0.5 * (p - ((network.node or 0) - 1)).pow(2).sum()).backward()
+            optimizer.step()
+
+        step()
+        there = optimizer.state_dict()
+        held = there["dsgt"]["tensors"]
+        for name in held:
+            if name not in ("g", "inner.step", "inner.mu_product"):
+                held[name].zero_()
+        optimizer.load_state_dict(there)
+        for _ in range(3):
+            step()
+        return p.detach().clone()
+
+    assert not torch.stack(in_threads(W, act, timeout=60)).any()
+
+
 def test_muon_moves_matrices():
     """It takes no vectors, so the biases are frozen here."""
 
