@@ -18,7 +18,7 @@ from dsgt import randomness
 from dsgt.algorithms.epigraph_projection import EpigraphProjection
 from dsgt.constraints import Ball, Box, ConvexSet, HalfSpace, feasible_point
 from dsgt.data import Full, partition
-from dsgt.networks import in_threads
+from dsgt.networks import Dense, in_threads
 from dsgt.problems import LeastSquares, constrained
 from dsgt.run import iterate
 from dsgt.topologies import directed_random, pull_weights
@@ -54,7 +54,7 @@ def test_projections_are_those_of_the_definitions() -> None:
     assert Ball(1.0).project(x).tolist() == pytest.approx([0.6, 0.8])
     assert Box(-1, 3.5).project(x).tolist() == [3.0, 3.5]
     assert HalfSpace([0, 2], 2).project(x).tolist() == [3.0, 1.0]
-    assert HalfSpace([0, 2], 8).project(x).tolist() == [3.0, 4.0]
+    assert HalfSpace([0, 2], 10).project(x).tolist() == [3.0, 4.0]
 
 
 def test_sets_that_have_a_common_point_give_one() -> None:
@@ -121,6 +121,14 @@ def test_equals_the_published_recursion(beta: float) -> None:
     expected = epigraph(G, F, lambda k: A, x0.numpy(), rate, 60, picked, beta)
     found = [s.x.numpy() for s in itertools.islice(iterate(method, PROBLEM.full, A, x0, rate), 61)]
     assert np.abs(np.stack(found) - np.stack(expected)).max() < 1e-11  # 60 rounds of round-off at size 100
+
+
+def test_a_value_below_its_guess_is_left_alone() -> None:
+    method, x, g = EpigraphProjection(value, [()] * N), torch.ones(N, M, dtype=F64), torch.ones(N, M, dtype=F64)
+    guessed = method.init(x, Dense(A).at(0))._replace(t=torch.full((N, N), 1e6, dtype=F64))
+    found = method.update(guessed, g, Dense(A).at(0), 6.0)
+    assert (found.x - x).abs().max() < 1e-15
+    assert (found.t - (1e6 - 6.0 / N)).abs().max() < 1e-9
 
 
 def test_real_nodes_do_what_the_simulator_does() -> None:
