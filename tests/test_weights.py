@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsgt import DSGT, topologies
-from dsgt.core import Matrix, Weights
+from dsgt.core import Matrix, Network, Weights
+from dsgt.networks import Dense, in_threads
 from dsgt.networks.products import TensorProduct
 from dsgt.run import iterate
 from dsgt.topologies import (
@@ -385,6 +386,22 @@ def test_one_node_alone_has_weights_too() -> None:
         assert (dense_at(weights, 0) == 1).all()
         assert (weights.matrices[0] == 1).all()
         assert (weights.single[-1] == 1).all()
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if not name.startswith("large")])
+def test_real_nodes_mix_with_the_matrices_of_the_simulator(kind: str) -> None:
+    """In some rounds some node hears nobody, or tells nobody."""
+    weights = KINDS[kind](3)
+    v = torch.randn(weights.nodes, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def mixed(network: Network, x: torch.Tensor) -> torch.Tensor:
+        for k in range(12):
+            mix = network.at(k)
+            x = mix(x) + 0.1 * mix.push.flow(x)
+        return x
+
+    found = torch.stack(in_threads(KINDS[kind](3), lambda network: mixed(network, v[network.node])))
+    assert (found - mixed(Dense(weights), v)).abs().max() < 1e-14  # sums of at most ten numbers, in another order
 
 
 def test_what_blas_does_is_tried_of_matrices_that_come_again_only(monkeypatch: pytest.MonkeyPatch) -> None:
