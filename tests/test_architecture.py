@@ -32,6 +32,7 @@ ROOMS = """
     run
     optim
     theory
+    fit
     comparison
     report
     commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,13 @@ import torch
 from typer.testing import CliRunner
 
 import dsgt
-from dsgt import factories
+from dsgt import factories, metrics, networks, topologies
 from dsgt.cli import app
 from dsgt.comparison import Job
+from dsgt.problems import named
 from dsgt.report import page
 from dsgt.source import source
-from support.launch import HANGING, environment
+from support.launch import HANGING, TESTS, environment, launch
 
 CODE = """
 from dataclasses import dataclass
@@ -74,6 +76,40 @@ def site(node, nodes):
     return (features[mine], labels[mine]), test
 
 
+def values():
+    draw = torch.Generator().manual_seed(0)
+    features = torch.randn(40, 3, generator=draw)
+    return (features, features.sum(dim=1)), None
+
+
+def line():
+    return nn.Linear(3, 1)
+
+
+loaded = []
+
+
+def uneven(node, nodes):
+    # 4, 8, 12, ... samples; the last node alone knows of the third class
+    loaded.append(node)
+    draw = torch.Generator().manual_seed(node)
+    features = torch.randn(4 * (node + 1), 3, generator=draw, dtype=torch.float64)
+    labels = torch.arange(len(features)) % (3 if node == nodes - 1 else 2)
+    return (features, labels), (features[: node + 1], labels[: node + 1])
+
+
+def lacking(node, nodes):
+    train, test = uneven(node, nodes)
+    if node == 2:
+        raise OSError("the disk of this site is gone")
+    return train, test
+
+
+def untested(node, nodes):
+    train, test = uneven(node, nodes)
+    return train, None if node == 1 else test
+
+
 def three():
     return 1, 2, 3
 
@@ -96,7 +132,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     yield tmp_path
     sys.modules.pop("mine", None)
     factories._lookup.cache_clear()
-    dsgt.problems.named.named_problem.cache_clear()
+    named.named_problem.cache_clear()
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -178,6 +214,103 @@ def test_what_cannot_be_used_is_named_in_one_sentence_before_any_run(
     assert message in says
     assert says.count("error:") == 1
     assert not Path("out").exists() or not list(Path("out").iterdir())
+
+
+def test_real_targets_are_learnt_with_squared_errors_and_have_no_accuracy(mine: Path):
+    words = ["--model", "mine:line", "--data", "mine:values", "--partition", "equal", *FLAGS]
+    code, says = command("compare", "dsgt", *words, "--workers", "1", "--out", "out")
+    assert code == 0, says
+    rows = [json.loads(line) for line in Path("out/rows.jsonl").read_text().splitlines()]
+    assert "accuracy" not in rows[-1]
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    code, says = command("compare", "dsgt", "--data", "mine:values", "--partition", "equal", *FLAGS)
+    assert code == 2
+    assert "logistic tells classes apart, but the targets are torch.float32 of shape (40,)" in says
+
+
+# Real nodes that load their own part
+
+
+def on_nodes(act):
+    return networks.in_threads(topologies.metropolis(topologies.ring(4)), act)
+
+
+@pytest.mark.parametrize("model", ["logistic", "mine:wide"])
+def test_a_real_node_loads_its_own_part_only_and_gives_the_simulators_numbers(mine: Path, model: str):
+    with Path("mine.py").open("a") as file:
+        file.write("\n\ndef wide():\n    return nn.Linear(3, 3)\n")
+    given = {"batch": 13, "seed": 1, "dtype": torch.float64}
+    # not those of each node's model: Python 3.11 lets one thread of a process at a time compute a cached property
+    seen = {"loss": metrics.loss, "accuracy": metrics.accuracy, "slope": metrics.gradient_norm}
+    options = {"rounds": 6, "every": 3, "lr": 0.1, "seed": 1, "metrics": seen}
+    W = topologies.metropolis(topologies.ring(4))
+    whole = named.named_problem("mine:uneven", model, nodes=4, partition="own", **given)
+    expected = dsgt.run(dsgt.DSGT(), whole, W, **options)
+    loaded = sys.modules["mine"].loaded
+    loaded.clear()
+    found = on_nodes(
+        lambda network: dsgt.run(
+            dsgt.DSGT(), named.spread_problem("mine:uneven", model, network, **given), network, **options
+        )
+    )
+    assert sorted(loaded) == [0, 1, 2, 3]
+    for rows in (one.rows for one in found):
+        for a, b in zip(rows, expected.rows, strict=True):
+            # double precision; sums over the nodes in another order
+            assert list(a.values()) == pytest.approx(list(b.values()), rel=1e-9)
+
+
+def test_a_node_that_cannot_load_its_part_is_named_at_every_node(mine: Path):
+    settings = dsgt.Settings(data="mine:lacking", nodes=4, graph="ring", batch=8)
+
+    def said(network) -> str:
+        with pytest.raises(ValueError, match="node 2: the data 'mine:lacking' failed: OSError: the disk") as error:
+            settings.problem_at(0, network)
+        return str(error.value)
+
+    assert len(set(on_nodes(said))) == 1
+
+    def untested(network) -> None:
+        with pytest.raises(ValueError, match="node 1 has no test samples, but others have"):
+            named.spread_problem("mine:untested", "logistic", network, batch=8, seed=0)
+
+    on_nodes(untested)
+
+
+def test_a_checkpoint_knows_the_parts_of_all_nodes(mine: Path):
+    def prints(network) -> list[float]:
+        return named.spread_problem("mine:uneven", "logistic", network, batch=8, seed=0).identity()["parts"].tolist()
+
+    first, *others = on_nodes(prints)
+    assert all(other == first for other in others)
+    assert len(set(first)) == 4
+
+
+def test_data_that_are_loaded_node_by_node_are_not_partitioned_again(mine: Path):
+    assert dsgt.Settings(data="mine:site").partition == "own"
+    assert dsgt.Settings(data="mine:load").partition == "dirichlet:0.3"
+    code, says = command("train", "dsgt", "--data", "mine:site", "--partition", "equal", "--nodes", "4")
+    assert code == 2
+    assert "the data 'mine:site' are loaded node by node, so partition = equal has no meaning; leave it out" in says
+
+
+@pytest.mark.slow
+def test_train_under_torchrun_loads_parts_and_gives_the_numbers_of_the_simulator(mine: Path, monkeypatch):
+    with Path("mine.py").open("a") as file:
+        file.write("\n\ndef noted(node, nodes):\n    with open(f'asked-{node}-{nodes}', 'a') as f:\n        f.write('x')\n")
+        file.write("    return site(node, nodes)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(mine), os.environ.get("PYTHONPATH", "")]))
+    flags = ["dsgt", "--data", "mine:noted", "--batch", "8", "--epochs", "2", "--lr", "0.1"]
+    done = launch("torch", 2, str(TESTS / "workers" / "train_worker.py"), "train", *flags, "--out", "real")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name: path.read_text() for path in Path().glob("asked-*")} == {"asked-0-2": "x", "asked-1-2": "x"}
+    code, says = command("train", *flags, "--nodes", "2", "--out", "simulated")
+    assert code == 0, says
+    keys = ("loss", "accuracy", "megabytes")
+    texts = [Path(folder, "rows.jsonl").read_text().splitlines() for folder in ("real", "simulated")]
+    for a, b in zip(*([json.loads(line) for line in text] for text in texts), strict=True):
+        # single precision, ten rounds of a small problem
+        assert [a[k] for k in keys] == pytest.approx([b[k] for k in keys], rel=1e-4)
 
 
 # Objects

@@ -13,30 +13,26 @@ from dsgt._version import __version__
 from dsgt.comparison import Job
 from dsgt.comparison.measured import Row
 from dsgt.core import Network
-from dsgt.networks.agreement import gather_numbers, gather_text
+from dsgt.networks.agreement import gather_numbers, together
 from dsgt.networks.launched import Launched
 from dsgt.problems.base import Problem
 
 
 def prepare(job: Job, network: Network, out: Path) -> Problem:
     """The problem, and a place for the rows; or a ValueError, the same at every node, before work starts."""
-    trouble, problem = "", None
-    try:
-        problem = job.settings.problem(job.seed)
+
+    def place() -> None:
         if not network.node:
             out.mkdir(parents=True, exist_ok=True)
             (out / "rows.jsonl").touch()
-    except (ValueError, OSError) as error:
-        trouble = str(error)
-    for node, said in enumerate(gather_text(network, trouble)):
-        if said:
-            raise ValueError(said if network.node is None else f"node {node}: {said}")
+
+    problem = job.settings.problem_at(job.seed, network)
+    together(network, place)
     about = json.dumps(job.settings.model_dump(mode="json", exclude={"data_dir"}) | {"seed": job.seed})
     mine = int.from_bytes(hashlib.sha256(about.encode()).digest()[:6], "big")  # exact in a float64
     prints = gather_numbers(network, [mine])[:, 0]
     if (other := (prints != prints[0]).nonzero().flatten()).numel():
         raise ValueError(f"nodes 0 and {int(other[0])} were given different flags; give all of them the same")
-    assert problem is not None
     return problem
 
 

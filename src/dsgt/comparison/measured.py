@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from dsgt import metrics
+from dsgt.data.samples import Samples
 from dsgt.problems.base import Problem
-from dsgt.problems.erm import EmpiricalRisk
 
 Row: TypeAlias = dict[str, Any]
 
@@ -28,7 +28,8 @@ LOSS = {key: MEASURED[key] for key in ("epochs", "loss")}
 
 def measurable(problem: Problem) -> dict[str, metrics.Metric]:
     """Those of them that this problem has: an accuracy needs labelled test samples."""
-    labelled = isinstance(problem, EmpiricalRisk) and problem.test is not None and problem.test.labelled
+    test = getattr(problem, "test", None)
+    labelled = isinstance(test, Samples) and test.labelled
     return {name: metric for name, metric in MEASURED.items() if labelled or "accuracy" not in name}
 
 

@@ -13,25 +13,37 @@ from dsgt import topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.algorithms.named import label, method
 from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
-from dsgt.core import Algorithm, Needs, Weights
+from dsgt.core import Algorithm, Network, Weights
 from dsgt.extras import explained
 from dsgt.factories import Factory, is_factory
+from dsgt.networks.agreement import together
 from dsgt.networks.clocked import Clocked
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
-from dsgt.problems.named import data_source, named_model, named_problem
+from dsgt.problems.named import data_source, loads_parts, named_model, named_problem, spread_problem
 from dsgt.source import source
 from dsgt.text import nearest
 from dsgt.topologies.changing import Fixed, as_weights
 from dsgt.topologies.needs import complaints
-from dsgt.topologies.suited import suited
+from dsgt.topologies.usable import usable_weights
 
 if TYPE_CHECKING:
     import networkx as nx
 
 with explained():
-    from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo
+    from pydantic import (
+        AfterValidator,
+        BaseModel,
+        ConfigDict,
+        Field,
+        PrivateAttr,
+        ValidationError,
+        ValidationInfo,
+        model_validator,
+    )
 
+OWN = "own"
+"""The partition of data that are loaded node by node."""
 PAPER_GRID = (0.001, 0.005, 0.01, 0.03, 0.05, 0.1, 0.2)
 """The learning rates of the paper's section 6, in this package's units."""
 GRID = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -143,6 +155,24 @@ class Settings(BaseModel):
 
     _objects: Objects = PrivateAttr(default_factory=Objects)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _parts(cls, given: Any, info: ValidationInfo) -> Any:
+        """Who loads data node by node has shared them out already."""
+        if not isinstance(given, dict) or "data" not in given or not isinstance(given["data"], str):
+            return given
+        objects = _objects(info)
+        try:
+            parts = objects.problem is None and loads_parts(objects.data or given["data"])
+        except ValueError:  # is told with the other mistakes
+            return given
+        if parts and given.get("partition", OWN) != OWN:
+            raise ValueError(
+                f"the data {given['data']!r} are loaded node by node, so partition = {given['partition']} has no "
+                "meaning; leave it out"
+            )
+        return given | {"partition": OWN} if parts else given
+
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
         """Settings from what a person wrote; a ValueError in plain words, all mistakes at once.
@@ -198,6 +228,13 @@ class Settings(BaseModel):
             root=self.data_dir,
         )
 
+    def problem_at(self, seed: int, network: Network) -> Problem:
+        """The same for a network whose nodes call this at once: a real node loads no more data than it must."""
+        if network.node is None or not loads_parts(self._objects.data or self.data):
+            return together(network, lambda: self.problem(seed))
+        model = self._objects.model or self.model
+        return spread_problem(self._objects.data or self.data, model, network, batch=self.batch, seed=seed)
+
     def own_text(self, method: str, seed: int) -> list[str]:
         """What stands for the method, and for the problem of a seed, where they are not this package's."""
         return [source(self.algorithm(method)), _problem_text(self, seed)]
@@ -208,7 +245,7 @@ class Settings(BaseModel):
     def weights_for(self, method: str) -> tuple[Weights, str]:
         """The weights of the file or the rule, or the nearest that the method may use, and what they are."""
         if self._objects.W is None:
-            return _weights_for(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
+            return usable_weights(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
         if self.algorithm(method).needs.average:
             return Fixed(topologies.averaging(self.nodes)), "all"
         given = as_weights(self._objects.W)
@@ -281,14 +318,3 @@ def _problem_text(settings: Settings, seed: int) -> str:
         made_by = [data_source(objects.data or settings.data), named_model(objects.model or settings.model)]
     own = [f for f in made_by if isinstance(f, Factory)]
     return text_of(settings.problem(seed), seed, *own) if own else ""
-
-
-@lru_cache(maxsize=64)
-def _weights_for(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> tuple[Weights, str]:
-    network = topologies.named_network(graph, nodes)
-    if network.W is not None and not complaints(needs, as_weights(network.W)):
-        return as_weights(network.W), "file"
-    try:
-        return suited(needs, network.graph, rule)
-    except ValueError as error:
-        raise ValueError(f"{name} {error}") from None

@@ -26,11 +26,16 @@ def own_data(factory: Factory, nodes: int, dtype: torch.dtype) -> Own:
     """All of it, for the simulator. A factory that takes ``node`` is called for every node, and gives its part."""
     if not factory.takes("node"):
         return Own(*_samples(factory, dtype, nodes=nodes), None)
-    parts = [_samples(factory, dtype, node=i, nodes=nodes) for i in range(nodes)]
+    parts = [own_part(factory, i, nodes, dtype) for i in range(nodes)]
     tests = [test for _, test in parts if test is not None]
     sizes = torch.tensor([len(train) for train, _ in parts])
     train = _joined([train for train, _ in parts], factory)
     return Own(train, _joined(tests, factory) if tests else None, Shards(torch.arange(len(train)), sizes))
+
+
+def own_part(factory: Factory, node: int, nodes: int, dtype: torch.dtype) -> tuple[Samples, Samples | None]:
+    """What one node holds, and its test samples."""
+    return _samples(factory, dtype, node=node, nodes=nodes)
 
 
 def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samples, Samples | None]:

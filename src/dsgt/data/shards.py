@@ -76,3 +76,27 @@ class Shards(Sequence[Tensor]):
 
     def to(self, device: torch.device) -> Shards:
         return self if self.order.device == device else Shards(self.order.to(device), self.sizes.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnShard(Shards):
+    """What a real node knows that has loaded its own samples only: ``order`` are these, 0 ... N_i - 1."""
+
+    node: int = 0
+
+    def __post_init__(self) -> None:
+        if (empty := (self.sizes < 1).nonzero()).numel():
+            raise ValueError(f"every node needs at least one sample, but node {int(empty[0])} has loaded none")
+
+    @property
+    def samples(self) -> int:
+        return int(self.sizes.sum())
+
+    @cached_property
+    def starts(self) -> Tensor:
+        return torch.zeros_like(self.sizes)
+
+    def to(self, device: torch.device) -> Shards:
+        return (
+            self if self.order.device == device else OwnShard(self.order.to(device), self.sizes.to(device), self.node)
+        )

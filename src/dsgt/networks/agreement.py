@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from dsgt.core import Network
 
+T = TypeVar("T")
 LONGEST_TEXT = 1000
 """Bytes."""
 
@@ -29,3 +31,16 @@ def gather_text(network: Network, text: str) -> list[str]:
     raw = text.encode()[:LONGEST_TEXT]
     rows = gather_numbers(network, [*raw, *[0] * (LONGEST_TEXT - len(raw))]).to(torch.uint8)
     return [bytes(row.tolist()).rstrip(b"\0").decode(errors="ignore") for row in rows]
+
+
+def together(network: Network, act: Callable[[], T]) -> T:
+    """What ``act`` gives here; a ValueError, the same at every node, where it cannot be done at one of them."""
+    trouble, found = "", None
+    try:
+        found = act()
+    except (ValueError, OSError) as error:
+        trouble = str(error) or type(error).__name__
+    for node, said in enumerate(gather_text(network, trouble)):
+        if said:
+            raise ValueError(said if network.node is None else f"node {node}: {said}")
+    return cast("T", found)

@@ -14,7 +14,7 @@ from torch import Tensor
 from dsgt.data.batches import Batches
 from dsgt.data.samples import DataLike, Samples, as_samples
 from dsgt.data.sampling import Full, Sampling
-from dsgt.data.shards import Shards
+from dsgt.data.shards import OwnShard, Shards
 from dsgt.problems.base import Oracle, Problem
 
 AT_ONCE = 1 << 22
@@ -27,9 +27,9 @@ class EmpiricalRisk(Problem):
     def __init__(self, data: DataLike, shards: Shards, sampling: Sampling, test: DataLike | None, l2: float) -> None:
         self.data = as_samples(data)
         self.test = None if test is None else as_samples(test)
-        if shards.samples != len(self.data):
+        if (held := len(shards.order)) != len(self.data):
             raise ValueError(
-                f"the shards hold {shards.samples} samples and the data set {len(self.data)}: partition this data set"
+                f"the shards hold {held} samples and the data set {len(self.data)}: partition this data set"
             )
         if self.test is not None and self.test.features.shape[1:] != self.data.features.shape[1:]:
             raise ValueError(
@@ -42,10 +42,10 @@ class EmpiricalRisk(Problem):
         self.sampling = sampling
         self.l2 = l2
         self.nodes = len(shards)
-        self.samples = len(self.data)
+        self.samples = shards.samples
         self.batch = sampling.batch_sizes(self.shards.sizes)
         self.epochs_per_round = float(self.batch.sum()) / self.samples
-        self.node: int | None = None
+        self.node: int | None = shards.node if isinstance(shards, OwnShard) else None
 
     def __getitem__(self, i: int) -> Self:
         if self.node is not None:

@@ -6,17 +6,22 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
 
+from dsgt.core import Network
 from dsgt.data.files import READERS, data_file
 from dsgt.data.names import DATA, named_data, named_partition
-from dsgt.data.own import Own, own_data
+from dsgt.data.own import Own, own_data, own_part
 from dsgt.data.samples import Samples
 from dsgt.data.sampling import WithReplacement
+from dsgt.data.shards import OwnShard, Shards
 from dsgt.factories import Factory, is_factory, lookup
+from dsgt.networks.agreement import gather_numbers, together
 from dsgt.problems.lenet import lenet
 from dsgt.problems.logistic import Logistic
 from dsgt.problems.model import Model
+from dsgt.problems.spread import Spread
 from dsgt.text import nearest
 
 MODELS = ("logistic", "lenet")
@@ -41,16 +46,79 @@ def named_problem(
     """
     kind = named_model(model)
     train, test, shards = _loaded(data, nodes, kind == "lenet", dtype, root)
-    if kind == "logistic":
-        train, test = _vectors(train), None if test is None else _vectors(test)
     if shards is None:
         shards = named_partition(partition, train, nodes, seed=seed)
+    return _problem(kind, train, test, shards, _classes(kind, train), batch=batch, seed=seed, l2=l2)
+
+
+def _classes(kind: str | Factory, train: Samples) -> int:
+    """How many the built-in models must tell apart."""
+    if not isinstance(kind, str):
+        return 0
+    if not train.labelled or train.targets.ndim != 1:
+        raise ValueError(
+            f"{kind} tells classes apart, but the targets are {train.targets.dtype} of shape "
+            f"{tuple(train.targets.shape)}; give one whole number a sample, or a model of your own"
+        )
+    return train.classes
+
+
+def _problem(
+    kind: str | Factory,
+    train: Samples,
+    test: Samples | None,
+    shards: Shards,
+    classes: int,
+    *,
+    batch: int,
+    seed: int,
+    l2: float,
+) -> Logistic | Model:
     sampling = WithReplacement(batch=batch)
     if kind == "logistic":
-        return Logistic(train, shards, sampling, test=test, l2=l2)
-    module = _lenet(train, seed) if not isinstance(kind, Factory) else _made(kind, seed)
+        rest = None if test is None else _vectors(test)
+        return Logistic(_vectors(train), shards, sampling, test=rest, l2=l2, classes=classes)
+    module = _made(kind, seed) if isinstance(kind, Factory) else _lenet(train, classes, seed)
     # the fastest on CPUs, and named: a strategy found by measuring may differ in the last bits tomorrow
-    return Model(module, train, shards, sampling, test=test, l2=l2, strategy="loop")
+    loss = cross_entropy if train.labelled else squared_error
+    return Model(module, train, shards, sampling, loss=loss, test=test, l2=l2, strategy="loop")
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Of real targets, the mean over a batch; an output (b, 1) is one number a sample."""
+    return mse_loss(outputs.reshape(targets.shape), targets)
+
+
+def loads_parts(data: str | Factory) -> bool:
+    """Whether it is loaded node by node, so that a real node need not load all of it."""
+    found = data_source(data)
+    return isinstance(found, Factory) and found.takes("node")
+
+
+def spread_problem(
+    data: str | Factory,
+    model: str | Factory,
+    network: Network,
+    *,
+    batch: int,
+    seed: int,
+    l2: float = 0.0,
+    dtype: torch.dtype = torch.float32,
+) -> Spread:
+    """The same problem as ``named_problem`` gives, on a real node that loads its own part only. All call it at once."""
+    kind, found, node = named_model(model), data_source(data), network.node
+    assert isinstance(found, Factory)
+    assert node is not None
+
+    def load() -> tuple[Samples, Samples | None]:
+        return own_part(found, node, network.nodes, dtype)
+
+    train, test = together(network, load)
+    told = gather_numbers(network, [len(train), together(network, lambda: _classes(kind, train))])
+    shards = OwnShard(torch.arange(len(train)), told[:, 0].long(), node)
+    most = int(told[:, 1].max())
+    own = together(network, lambda: _problem(kind, train, test, shards, most, batch=batch, seed=seed, l2=l2))
+    return Spread(own, network)
 
 
 def named_model(model: str | Factory) -> str | Factory:
@@ -86,11 +154,11 @@ def _vectors(data: Samples) -> Samples:
     return data if data.features.ndim == 2 else Samples(data.features.flatten(1), data.targets)
 
 
-def _lenet(train: Samples, seed: int) -> nn.Module:
+def _lenet(train: Samples, classes: int, seed: int) -> nn.Module:
     shape = tuple(train.features.shape[1:])
     if len(shape) != 3 or shape[1] != shape[2]:
         raise ValueError(f"lenet needs square images (channels, size, size), but a sample has the shape {shape}")
-    return lenet(channels=shape[0], size=shape[1], classes=train.classes, seed=seed)
+    return lenet(channels=shape[0], size=shape[1], classes=classes, seed=seed)
 
 
 def _made(factory: Factory, seed: int) -> nn.Module:

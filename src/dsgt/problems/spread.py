@@ -1,0 +1,73 @@
+"""A problem whose data no process holds all of: each real node has loaded its own part, and they measure together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from dsgt.core import Network
+from dsgt.layout import Layout
+from dsgt.networks.agreement import gather_numbers
+from dsgt.problems.base import Oracle, Problem
+from dsgt.problems.erm import EmpiricalRisk
+
+
+class Spread(Problem):
+    """What a real node sees of such a problem. Whatever is about all samples is asked of all nodes at once."""
+
+    def __init__(self, own: EmpiricalRisk, network: Network) -> None:
+        """``own`` is made of this node's samples and an ``OwnShard``."""
+        assert network.node is not None
+        self.own, self.network, self.node = own, network, network.node
+        self.nodes, self.dim, self.samples = own.nodes, own.dim, own.samples
+        self.epochs_per_round, self.batch, self.test = own.epochs_per_round, own.batch, own.test
+        self._share = own.nodes * len(own.data) / own.samples
+        here = 0 if own.test is None else len(own.test)
+        tests = gather_numbers(network, [here])[:, 0]
+        if not tests.all() and tests.any():
+            raise ValueError(f"node {int(tests.argmin())} has no test samples, but others have; give all some, or none")
+        self._test_share = own.nodes * here / max(1.0, float(tests.sum()))
+
+    def __getitem__(self, i: int) -> Problem:
+        if i != self.node:
+            raise IndexError(f"this is node {self.node}; it does not hold the data of node {i}")
+        return self.own
+
+    def start(self, seed: int) -> Tensor:
+        return self.own.start(seed)
+
+    def oracle(self, seed: int) -> Oracle:
+        """This node's gradient at every row, for who asks how curved it is: the others' data are elsewhere."""
+        own = self.own.oracle(seed)
+        return lambda x, k: torch.stack([own(row, k) for row in x])
+
+    def loss(self, x: Tensor) -> Tensor:
+        return self._over_all(self.own.loss(x) * self._share)
+
+    def gradient(self, x: Tensor) -> Tensor:
+        return self._over_all(self.own.gradient(x) * self._share)
+
+    def accuracy(self, x: Tensor) -> Tensor:
+        return self._over_all(self.own.accuracy(x) * self._test_share)
+
+    def _over_all(self, part: Tensor) -> Tensor:
+        return self.network.mean(part.reshape(-1)).reshape(part.shape)
+
+    def identity(self) -> Mapping[str, Tensor | str]:
+        """The same at every node: a print of the parts of all."""
+        digest = hashlib.sha256()
+        for name, value in self.own.identity().items():
+            digest.update(name.encode())
+            digest.update(value.contiguous().cpu().numpy().tobytes() if isinstance(value, Tensor) else value.encode())
+        mine = int.from_bytes(digest.digest()[:6], "big")  # exact in a float64
+        prints = gather_numbers(self.network, [mine])[:, 0]
+        return {"parts": prints, "sampling": str(self.own.sampling), "l2": str(self.own.l2)}
+
+    def made_of(self) -> Iterable[object]:
+        return self.own.made_of()
+
+    def layout(self) -> Layout:
+        return self.own.layout()

@@ -1,0 +1,23 @@
+"""Weights that a method may use, on a network as a person names it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from dsgt.core import Needs, Weights
+from dsgt.topologies.changing import as_weights
+from dsgt.topologies.names import named_network
+from dsgt.topologies.needs import complaints
+from dsgt.topologies.suited import suited
+
+
+@lru_cache(maxsize=64)
+def usable_weights(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> tuple[Weights, str]:
+    """The weights of the file or the rule, or the nearest that a method of these needs may use, and what they are."""
+    network = named_network(graph, nodes)
+    if network.W is not None and not complaints(needs, as_weights(network.W)):
+        return as_weights(network.W), "file"
+    try:
+        return suited(needs, network.graph, rule)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
