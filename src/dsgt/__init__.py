@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # the same list for editors and type checkers; a test compare
     from dsgt.core import restart_tracking as restart_tracking
     from dsgt.core import settle as settle
     from dsgt.divergence import DivergedError as DivergedError
+    from dsgt.fit import Fitted as Fitted
+    from dsgt.fit import fit as fit
     from dsgt.networks import NeighbourError as NeighbourError
     from dsgt.networks import alone as alone
     from dsgt.optim import Optimizer as Optimizer
@@ -53,6 +55,7 @@ _NAMES = {
     "dsgt.comparison": ("Comparison", "Settings", "compare"),
     "dsgt.core": ("Algorithm", "Inner", "Mix", "Needs", "Network", "Pending", "restart_tracking", "settle"),
     "dsgt.divergence": ("DivergedError",),
+    "dsgt.fit": ("Fitted", "fit"),
     "dsgt.networks": ("NeighbourError", "alone"),
     "dsgt.optim": ("Optimizer",),
     "dsgt.run": ("Result", "iterate"),
@@ -88,10 +91,10 @@ def _methods() -> list[str]:
 
 
 class _Package(ModuleType):
-    """``dsgt.run`` is the function, also after Python has loaded the file of this name and wants to call that so."""
+    """``dsgt.run`` and ``dsgt.fit`` are the functions, also after Python has loaded the files of these names."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "run" or not isinstance(value, ModuleType):
+        if name not in ("run", "fit") or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 

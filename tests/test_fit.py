@@ -1,0 +1,85 @@
+"""dsgt.fit: a module and data in, the mean model out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import dsgt
+from dsgt import data, problems, topologies
+
+SMALL = {"nodes": 4, "epochs": 1, "batch": 16}
+
+
+def samples(real: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    features = torch.randn(64, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return features, features.sum(dim=1) if real else (features[:, 0] > 0).long()
+
+
+def linear(outputs: int = 2) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return nn.Linear(3, outputs, dtype=torch.float64)
+
+
+def test_it_is_a_run_on_the_parts_that_its_words_name():
+    train = samples()
+    module = linear()
+    before = module.weight.clone()
+    found = dsgt.fit(module, train, train, **SMALL, partition="dirichlet:0.5", lr=0.2, seed=3)
+    shards = data.partition.dirichlet(train[1], 4, alpha=0.5, seed=3)
+    problem = problems.Model(linear(), train, shards, data.WithReplacement(batch=16), strategy="loop")
+    expected = dsgt.run(dsgt.DSGT(), problem, topologies.metropolis(topologies.ring(4)), rounds=4, lr=0.2, seed=3)
+    assert torch.equal(found.x, expected.x)
+    assert torch.equal(module.weight, before), "what was given is not changed"
+    assert torch.equal(nn.utils.parameters_to_vector(found.model.parameters()), found.x.mean(dim=0))
+    assert [row["round"] for row in found.rows] == [0, 4]
+    right = (found.model(train[0]).argmax(dim=1) == train[1]).double().mean()
+    assert found.rows[-1]["accuracy"] == float(right)
+
+
+def test_real_targets_are_fitted_with_squared_errors():
+    features, targets = samples(real=True)
+    found = dsgt.fit(linear(1), (features, targets), **SMALL | {"epochs": 3})
+    error = (found.model(features)[:, 0] - targets).square().mean().detach()
+    assert found.rows[-1]["loss"] == pytest.approx(float(error), rel=1e-12)  # the same sum in another order
+    assert "accuracy" not in found.rows[-1]
+
+
+def test_a_function_makes_the_module_from_the_seed_and_leaves_the_global_numbers_alone():
+    before = torch.get_rng_state()
+    a, b, c = (
+        dsgt.fit(lambda: nn.Linear(3, 2, dtype=torch.float64), samples(), **SMALL, seed=seed).x for seed in (0, 0, 1)
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)
+
+
+def test_a_method_gets_weights_that_it_may_use_and_the_result_says_which():
+    assert "lazy-metropolis weights" in repr(dsgt.fit(linear(), samples(), method="d2", **SMALL))
+    assert "dsgt, 4 nodes, equal, ring graph, metropolis weights" in repr(dsgt.fit(linear(), samples(), **SMALL))
+    assert "all weights" in repr(dsgt.fit(linear(), samples(), method=dsgt.SGD(), **SMALL))
+
+
+def test_a_notebook_shows_its_curves():
+    assert dsgt.fit(linear(), samples(), samples(), **SMALL)._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"method": "dsgtt"}, "did you mean 'dsgt'"),
+        ({"weights": "fdl"}, "did you mean 'fdla'"),
+        ({"graph": "rng"}, "did you mean 'ring'"),
+        ({"partition": "foo"}, "expected equal, dirichlet:ALPHA or labels:COUNT"),
+        ({"epochs": 0}, "epochs is 0; give how often"),
+        ({"model": 3}, "model is a int; expected an nn.Module"),
+        ({"model": lambda: 3}, "model gives a int; expected an nn.Module"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_work_starts(given: dict, message: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("dsgt.theory.diverged.loop", None)
+    with pytest.raises((ValueError, TypeError), match=message):
+        dsgt.fit(**{"model": linear(), "train": samples()} | SMALL | given)
