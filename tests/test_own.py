@@ -297,7 +297,8 @@ def test_data_that_are_loaded_node_by_node_are_not_partitioned_again(mine: Path)
 @pytest.mark.slow
 def test_train_under_torchrun_loads_parts_and_gives_the_numbers_of_the_simulator(mine: Path, monkeypatch):
     with Path("mine.py").open("a") as file:
-        file.write("\n\ndef noted(node, nodes):\n    with open(f'asked-{node}-{nodes}', 'a') as f:\n        f.write('x')\n")
+        file.write("\n\ndef noted(node, nodes):\n    with open(f'asked-{node}-{nodes}', 'a') as f:\n")
+        file.write("        f.write('x')\n")
         file.write("    return site(node, nodes)\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(mine), os.environ.get("PYTHONPATH", "")]))
     flags = ["dsgt", "--data", "mine:noted", "--batch", "8", "--epochs", "2", "--lr", "0.1"]
