@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import networkx as nx
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 import dsgt
 from dsgt.core import Algorithm
 from dsgt.networks import Peers, in_threads
+from dsgt.topologies import Periodic, TwoMatrices
 from dsgt.topologies.weights import metropolis
-from support.cases import CASES, F64, graph, quadratic
+from support.cases import CASES, F64, Rounds, graph, pull, push, quadratic
 from support.reference import REFERENCE
 
 N = 8
@@ -37,7 +39,7 @@ def published(name: str, *, lr=lambda k: 0.02, rounds: int = 100, **parameters: 
     def G(X: np.ndarray, k: int) -> np.ndarray:
         return quadratic(N).stochastic(torch.from_numpy(X), k).numpy()
 
-    expected = REFERENCE[name](G, lambda k: CASES[name].weights(graph(N)), starts().numpy(), lr, rounds, **parameters)
+    expected = REFERENCE[name](G, Rounds(CASES[name].weights(graph(N))), starts().numpy(), lr, rounds, **parameters)
     return torch.from_numpy(np.stack(expected))
 
 
@@ -54,11 +56,120 @@ def relative(a: Tensor, b: Tensor) -> float:
         (dsgt.GTAdam(beta1=0, beta2=1, eps=1), dsgt.GNSD()),
         (dsgt.PushDIGing(), dsgt.DSGT()),
         (dsgt.QGDSGDm(0, nesterov=True), dsgt.AtcDPSGD()),
+        (dsgt.PushPull(), dsgt.DSGT()),
+        (dsgt.AB(), dsgt.GNSD()),
+        (dsgt.KGT(1), dsgt.DSGT()),
+        (dsgt.LUGT(1), dsgt.AugDGM()),
+        (dsgt.LED(1), dsgt.D2()),
+        (dsgt.ProxSkip(1.0), dsgt.ExactDiffusion()),
     ],
     ids=repr,
 )
 def test_one_method_is_another_one(method: Algorithm[Any], other: Algorithm[Any]):
     assert relative(path(method), path(other)) < 1e-13  # 100 rounds of round-off
+
+
+def test_push_pull_and_ab_with_twice_the_same_matrix_are_dsgt_and_gnsd():
+    twice = TwoMatrices(W, W)
+    assert relative(path(dsgt.PushPull(), twice), path(dsgt.DSGT())) < 1e-13
+    assert relative(path(dsgt.AB(), twice), path(dsgt.GNSD())) < 1e-13
+
+
+@pytest.mark.parametrize("K", [1, 4])
+def test_lu_gt_is_aug_dgm_over_weights_that_mix_rarely(K: int):
+    assert relative(path(dsgt.LUGT(K)), path(dsgt.AugDGM(), Periodic(W, K))) < 1e-13
+
+
+def test_local_steps_without_their_correction_are_biased():
+    """With C frozen at 0, K-GT is local SGD, which ends beside the optimum."""
+    problem = quadratic(N)
+
+    class Uncorrected(dsgt.KGT):
+        def update(self, s, g, mix, lr):
+            return super().update(s, g, mix, lr)._replace(c=torch.zeros_like(g))
+
+    def missed(method: Algorithm[Any]) -> float:
+        states = dsgt.iterate(method, problem.full, W, torch.zeros(5, dtype=F64), 0.02)
+        return (next(itertools.islice(states, 5000, None)).x - problem.optimum).norm().item()
+
+    assert missed(dsgt.KGT(5)) < 1e-9
+    assert missed(Uncorrected(5)) > 1e-2
+
+
+def test_a_restart_does_not_cut_a_phase():
+    for method in (dsgt.KGT(4), dsgt.LED(4)):
+        with pytest.raises(
+            ValueError, match=r"restart_every is 6, but \w+ works in phases of 4 rounds: give a multiple"
+        ):
+            dsgt.iterate(method, quadratic(N).full, W, starts(), 0.01, restart_every=6)
+        dsgt.iterate(method, quadratic(N).full, W, starts(), 0.01, restart_every=8)
+
+
+def test_dual_averaging_refuses_unequal_starts():
+    with pytest.raises(ValueError, match="x0 holds different models, but DDA needs equal ones"):
+        dsgt.iterate(dsgt.DDA(), quadratic(N).full, W, starts(), 0.01)
+    with pytest.raises(ValueError, match="DDA begins with equal models, which those of a run are not"):
+        dsgt.iterate(dsgt.DDA(), quadratic(N).full, W, starts()[0], 0.01, restart_every=5)
+
+    def act(network: Peers) -> None:
+        dsgt.Optimizer(nn.Linear(2, 1).parameters(), dsgt.DDA(), network, lr=0.1, start="own")
+
+    with pytest.raises(ValueError, match="start is 'own', but DDA needs equal models"):
+        in_threads([[1.0]], act, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("method", "weights", "words"),
+    [
+        (dsgt.PushPull(), push(graph(N)), "PushPull needs the rows of W to sum to 1"),
+        (dsgt.PushPull(), pull(graph(N)), r"needs the columns of W to sum to 1.*\(this is the second matrix\)"),
+        (dsgt.AB(), TwoMatrices(push(graph(N)), push(graph(N))), "AB needs the rows of W to sum to 1"),
+        (dsgt.FROST(), push(graph(N)), "FROST needs the rows of W to sum to 1"),
+        (dsgt.PushDIGing(), pull(graph(N)), "PushDIGing needs the columns of W to sum to 1"),
+        (dsgt.LED(), Periodic(W, 2), "LED needs a network that does not change"),
+    ],
+)
+def test_a_matrix_of_the_wrong_kind_is_refused(method: Algorithm[Any], weights: Any, words: str):
+    with pytest.raises(ValueError, match=words):
+        dsgt.iterate(method, quadratic(N).full, weights, starts(), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: dsgt.KGT(0), "K of KGT is 0; expected at least 1"),
+        (lambda: dsgt.LED(0), "K of LED is 0; expected at least 1"),
+        (lambda: dsgt.ProxSkip(0.0), r"p of ProxSkip is 0\.0; expected above 0 and at most 1"),
+        (lambda: dsgt.ProxSkip(1.1), r"p of ProxSkip is 1\.1; expected above 0 and at most 1"),
+    ],
+)
+def test_parameters_out_of_their_range_are_refused(make: Callable[[], Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_led_needs_the_eigenvalue_that_follows_from_beta():
+    """Just above it a small step converges, just below it does not: seen on two nodes."""
+    for beta in (1.0, 0.5):
+        method = dsgt.LED(3, beta)
+        for off, stable in ((0.01, True), (-0.01, False)):
+            low = method.needs.floor + off
+            network = dsgt.networks.Dense(np.array([[1 + low, 1 - low], [1 - low, 1 + low]]) / 2)
+            state, a = method.init(torch.ones(2, 1, dtype=F64), network.at(0)), torch.tensor([[0.0], [1.0]], dtype=F64)
+            for k in range(30_000):
+                state = method.update(state, state.x - a, network.at(k), 1e-3)
+            assert ((state.x - 0.5).abs().max() < 1e-6) == stable
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.algorithm.uncoordinated])
+def test_methods_that_say_so_are_exact_with_a_different_step_at_every_node(name: str):
+    case, problem = CASES[name], quadratic(N)
+    network, state = dsgt.networks.Dense(case.weights(graph(N))), None
+    lr = 0.2 / problem.L * torch.linspace(0.3, 1, N, dtype=F64)[:, None]
+    state = case.algorithm.init(torch.zeros(N, 5, dtype=F64), network.at(0))
+    for k in range(4000):
+        state = case.algorithm.update(state, problem.full(state.x, k), network.at(k), lr)
+    assert (state.x - problem.optimum).norm() < 1e-9
 
 
 def test_heavy_ball_without_momentum_is_not_dsgt_which_mixes_its_tracker_before_the_gradient_comes():
@@ -103,6 +214,10 @@ def test_dual_averaging_with_a_constant_step_and_equal_starts_is_d_psgd():
         ("acc-dngd", {"mu": 0, "L": 3.0}),
         ("gtadam", {"beta1": 0.5, "beta2": 0.9, "eps": 0.1, "cap": 2.0}),
         ("decentralized-amsgrad", {"beta1": 0.5, "beta2": 0.9, "eps": 0.1}),
+        ("k-gt", {"K": 3, "eta": 0.8}),
+        ("led", {"K": 3, "beta": 0.5}),
+        ("proxskip", {"p": 0.4, "a": 0.3, "seed": 5}),
+        ("lu-gt", {"K": 3}),
     ],
 )
 def test_every_parameter_is_that_of_the_published_recursion(name: str, parameters: dict[str, Any]):

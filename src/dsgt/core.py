@@ -410,8 +410,8 @@ class Algorithm(ABC, Generic[S]):
 
     needs: ClassVar[Needs] = Needs()
     """Ask an instance: where the parameters decide it, it is a property."""
-    sends: ClassVar[int]
-    """How many m-vectors a node sends to each neighbour in a round."""
+    sends: ClassVar[float]
+    """How many m-vectors a node sends to each neighbour in a round, in the mean. Ask an instance, as for ``needs``."""
     exact: ClassVar[bool]
     """Whether a constant learning rate reaches the optimum when the nodes' data differ and gradients are exact."""
     tracker: ClassVar[tuple[str, str] | None] = None
@@ -425,6 +425,10 @@ class Algorithm(ABC, Generic[S]):
     that was loaded, clamped or pruned between two steps."""
     uncoordinated: ClassVar[bool] = False
     """Whether the optimum is still reached where every node has a learning rate of its own."""
+    phase: ClassVar[int] = 1
+    """So many rounds belong together, from a multiple of it on: what was begun in one is not begun anew within it."""
+    equal_starts: ClassVar[bool] = False
+    """Whether all nodes must begin with the same model."""
     divides_by_lr: ClassVar[bool] = False
     """Whether a learning rate of 0, where a warm-up begins, cannot be used."""
     arithmetic: ClassVar[bool] = False

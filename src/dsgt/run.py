@@ -80,6 +80,7 @@ def iterate(
     """
     network = algorithm.over(as_network(network))
     check(type(algorithm).__name__, algorithm.needs, network.weights)
+    _check_begin(algorithm, x0, restart_every)
     x = as_start(x0, network)
     return _states(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
 
@@ -177,6 +178,7 @@ def run(
         algorithm, problem, network, metrics, rounds=rounds, every=every, lr=schedule, limit=loss_limit, watch=watch
     )
     start = problem.start(seed) if x0 is None else x0
+    _check_begin(algorithm, start, restart_every)
     x = as_start(start, network)
     keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
     begin = keeper.begin(
@@ -242,6 +244,20 @@ def _check(
             f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
         )
     check(type(algorithm).__name__, algorithm.needs, network.weights)
+
+
+def _check_begin(algorithm: Algorithm[S], x0: Tensor, restart_every: int | None) -> None:
+    """What a method asks of the models that it begins with, and of the rounds in which it begins anew."""
+    name = type(algorithm).__name__
+    if restart_every is not None and (algorithm.equal_starts or restart_every % algorithm.phase):
+        why = (
+            "begins with equal models, which those of a run are not: leave it out"
+            if algorithm.equal_starts
+            else f"works in phases of {algorithm.phase} rounds: give a multiple of {algorithm.phase}"
+        )
+        raise ValueError(f"restart_every is {restart_every}, but {name} {why}")
+    if algorithm.equal_starts and x0.ndim == 2 and not torch.allclose(x0, x0[:1]):
+        raise ValueError(f"x0 holds different models, but {name} needs equal ones: give one model (m,) for all nodes")
 
 
 def _settings(

@@ -15,11 +15,12 @@ from torch import Tensor
 import dsgt
 from dsgt import randomness
 from dsgt.core import Algorithm
-from dsgt.topologies import Activated, Lossy, Pairs, Periodic
+from dsgt.topologies import Activated, Cycle, Lossy, Pairs, Periodic, TwoMatrices
+from dsgt.topologies.changing import as_weights
 from dsgt.topologies.weights import averaging, metropolis
 
 F64 = torch.float64
-Weights = Callable[[nx.Graph], np.ndarray | dsgt.core.Weights]
+Weights = Callable[[nx.Graph], Any]
 
 
 def lazy(graph: nx.Graph) -> np.ndarray:
@@ -46,6 +47,43 @@ def push(graph: nx.Graph) -> np.ndarray:
 def tree(graph: nx.Graph) -> np.ndarray:
     """Of the graph only so many edges that there is no circle."""
     return metropolis(nx.minimum_spanning_tree(graph))
+
+
+def pull(graph: nx.Graph) -> np.ndarray:
+    """Row stochastic over the same one-way street: every node listens to equal shares."""
+    W = (push(graph) > 0).astype(float)
+    return W / W.sum(axis=1, keepdims=True)
+
+
+def both(graph: nx.Graph) -> TwoMatrices:
+    return TwoMatrices(pull(graph), push(graph))
+
+
+def changing(members: Sequence[Any]) -> Any:
+    """The same weights one after the other, over and over again."""
+    if isinstance(members[0], TwoMatrices):
+        return TwoMatrices(Cycle([W.at(0) for W in members]), Cycle([W.push.at(0) for W in members]))
+    return Cycle(members)
+
+
+def relabelled(W: Any, order: Tensor) -> Any:
+    """The same weights where the nodes have other numbers."""
+    if isinstance(W, TwoMatrices):
+        return TwoMatrices(relabelled(W.at(0), order), relabelled(W.push.at(0), order))
+    return W[order][:, order]
+
+
+class Rounds:
+    """k -> the matrix of round k, and ``push(k)`` the second one: as the published recursions ask for them."""
+
+    def __init__(self, W: Any) -> None:
+        self._weights = as_weights(W)
+
+    def __call__(self, k: int) -> np.ndarray:
+        return self._weights.at(k)
+
+    def push(self, k: int) -> np.ndarray:
+        return self._weights.push.at(k)
 
 
 KINDS: dict[str, Callable[[np.ndarray], dsgt.core.Weights]] = {
@@ -237,6 +275,13 @@ CASES: dict[str, Case] = {
     "median": Case(dsgt.Median(), follows=False, rotates=False, halves=False),
     "relay-sgd": Case(dsgt.RelaySGD(), tree, follows=False),
     "rps": Case(dsgt.RPS(), average, atc=True, halves=False),
+    "push-pull": Case(dsgt.PushPull(), both, follows=False),
+    "ab": Case(dsgt.AB(), both, follows=False),
+    "frost": Case(dsgt.FROST(), pull, follows=False),
+    "k-gt": Case(dsgt.KGT()),
+    "lu-gt": Case(dsgt.LUGT()),
+    "led": Case(dsgt.LED()),
+    "proxskip": Case(dsgt.ProxSkip()),
 }
 
 

@@ -1,8 +1,8 @@
 """Every method once more, as published: stacked NumPy, two-step recursions, explicit first steps.
 
-Shares no code with dsgt, so that agreement means something. ``G(X, k)`` gives the gradients of round k, ``W(k)`` the
-weights of round k, ``lr(k)`` the learning rate. A message sent in round k travels over W(k); the first messages of
-the combine-then-adapt methods travel over W(0).
+Shares no code with dsgt but the coins, so that agreement means something. ``G(X, k)`` gives the gradients of round k,
+``W(k)`` the weights of round k, ``lr(k)`` the learning rate. A message sent in round k travels over W(k); the first
+messages of the combine-then-adapt methods travel over W(0).
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dsgt import randomness
 from support.edge_reference import clipped_gossip, median, relay_sgd, rps, trimmed_mean
 
 Array = np.ndarray
 Gradient = Callable[[Array, int], Array]
 Weights = Callable[[int], Array]
+"""With a second one as its attribute ``push``, where a method mixes with two."""
 Rate = Callable[[int], float]
 
 
@@ -317,6 +319,92 @@ def push_diging(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> lis
     return path
 
 
+def push_pull(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    path, S = [X], G(X, 0)
+    Y = S
+    for k in range(rounds):
+        X = W(k) @ (X - lr(k) * Y)
+        path.append(X)
+        new = G(X, k + 1)
+        Y, S = W.push(k) @ Y + new - S, new
+    return path
+
+
+def ab(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    path, S = [X], G(X, 0)
+    Y = S
+    for k in range(rounds):
+        X = W(max(k - 1, 0)) @ X - lr(k) * Y
+        path.append(X)
+        new = G(X, k + 1)
+        Y, S = W.push(k) @ Y + new - S, new
+    return path
+
+
+def frost(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]:
+    """For the sum of the nodes' functions: a step is lr / n."""
+    path, V, S = [X], np.eye(len(X)), G(X, 0)
+    Y = S
+    for k in range(rounds):
+        X = W(max(k - 1, 0)) @ X - lr(k) / len(X) * Y
+        path.append(X)
+        V = W(max(k - 1, 0)) @ V
+        new = G(X, k + 1) / np.diag(V)[:, None]
+        Y, S = W(k) @ Y + new - S, new
+    return path
+
+
+def k_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5, eta: float = 1.0) -> list[Array]:
+    """Where lr changes within a phase, K eta_c is the sum of its steps."""
+    path, C = [X], np.zeros_like(X)
+    for first in range(0, rounds, K):
+        Z, length = X, 0.0
+        for k in range(first, min(first + K, rounds)):
+            Z = Z - lr(k) * (G(Z, k) + C)
+            length += lr(k)
+            path.append(Z)
+        if first + K <= rounds:
+            D = (X - Z) / length
+            A = W(first + K - 1)
+            X, C = A @ (X - length * eta * D), C - D + A @ D
+            path[-1] = X
+    return path
+
+
+def led(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5, beta: float = 1.0) -> list[Array]:
+    path, Y, phi = [X], np.zeros_like(X), X
+    for k in range(rounds):
+        phi = phi - lr(k) * G(phi, k) - beta / K * Y
+        if k % K == K - 1:
+            mixed = W(k) @ phi
+            Y, phi = Y + phi - mixed, mixed
+        path.append(phi)
+    return path
+
+
+def proxskip(
+    G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, p: float = 0.2, a: float = 0.5, seed: int = 0
+) -> list[Array]:
+    path, Y = [X], np.zeros_like(X)
+    for k in range(rounds):
+        Z = X - lr(k) * G(X, k) - Y
+        X = Z
+        if float(randomness.uniform(seed, k)) < p:
+            X = (1 - a) * Z + a * W(k) @ Z
+            Y = Y + p * (Z - X)
+        path.append(X)
+    return path
+
+
+def lu_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5) -> list[Array]:
+    eye = np.eye(len(X))
+
+    def M(k: int) -> Array:
+        return W(k) if k % K == K - 1 else eye
+
+    return aug_dgm(G, M, X, lr, rounds)
+
+
 REFERENCE = {
     "sgd": sgd,
     "dpsgd": dpsgd,
@@ -346,4 +434,11 @@ REFERENCE = {
     "median": median,
     "relay-sgd": relay_sgd,
     "rps": rps,
+    "push-pull": push_pull,
+    "ab": ab,
+    "frost": frost,
+    "k-gt": k_gt,
+    "led": led,
+    "proxskip": proxskip,
+    "lu-gt": lu_gt,
 }

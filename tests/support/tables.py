@@ -46,7 +46,7 @@ def sent(method: Algorithm[Any]) -> str:
     """How many vectors, and how many of them travel while the next gradient is computed."""
     state = method.init(torch.zeros(1, 1), Dense([[1.0]]).at(0))
     free = sum(isinstance(f, Pending) for f in state)
-    return f"{method.sends}" + (f", {free} free" if free else "")
+    return f"{method.sends:g}" + (f", {free} free" if free else "")
 
 
 def name_and_parameters(name: str, method: Algorithm[Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsgt.algorithms.ab import AB as AB
 from dsgt.algorithms.acc_dngd import AccDNGD as AccDNGD
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD as AtcDPSGD
 from dsgt.algorithms.aug_dgm import AugDGM as AugDGM
@@ -20,13 +21,19 @@ from dsgt.algorithms.dsmt import DSMT as DSMT
 from dsgt.algorithms.epigraph_projection import EpigraphProjection as EpigraphProjection
 from dsgt.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
 from dsgt.algorithms.extra import EXTRA as EXTRA
+from dsgt.algorithms.frost import FROST as FROST
 from dsgt.algorithms.gnsd import GNSD as GNSD
 from dsgt.algorithms.gradient_push import GradientPush as GradientPush
 from dsgt.algorithms.gtadam import GTAdam as GTAdam
 from dsgt.algorithms.median import Median as Median
+from dsgt.algorithms.k_gt import KGT as KGT
+from dsgt.algorithms.led import LED as LED
+from dsgt.algorithms.lu_gt import LUGT as LUGT
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
+from dsgt.algorithms.proxskip import ProxSkip as ProxSkip
 from dsgt.algorithms.push_diging import PushDIGing as PushDIGing
+from dsgt.algorithms.push_pull import PushPull as PushPull
 from dsgt.algorithms.qg_dsgdm import QGDSGDm as QGDSGDm
 from dsgt.algorithms.relay_sgd import RelaySGD as RelaySGD
 from dsgt.algorithms.rps import RPS as RPS
@@ -64,9 +71,16 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     "median": Median,
     "relay-sgd": RelaySGD,
     "rps": RPS,
+    "push-pull": PushPull,
+    "ab": AB,
+    "frost": FROST,
+    "k-gt": KGT,
+    "lu-gt": LUGT,
+    "led": LED,
+    "proxskip": ProxSkip,
 }
 
-ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging"}
+ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging", "s-ab": "ab", "pull-diag-gt": "frost"}
 """Other names under which the same update was published."""
 
 __all__ = ["ALGORITHMS", *(kind.__name__ for kind in ALGORITHMS.values())]

@@ -39,6 +39,7 @@ class DDA(Algorithm[State]):
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
     keeps_x: ClassVar[bool] = True
+    equal_starts: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x, start=x, mean=x, t=torch.zeros_like(x[..., :1]), Wz=Done(torch.zeros_like(x)))

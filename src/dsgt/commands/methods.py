@@ -42,7 +42,7 @@ def _table() -> Table:
     table = Table("method", "sends", "exact on uneven data", "needs")
     table.columns[0].no_wrap = True
     for name, kind in ALGORITHMS.items():
-        table.add_row(name, str(kind.sends), _exact(kind), str(kind().needs))
+        table.add_row(name, f"{kind().sends:g}", _exact(kind), str(kind().needs))
     for name, other in ALIASES.items():
         table.add_row(name, "", "", f"another name of {other}")
     return table
@@ -55,8 +55,8 @@ def _describe(algorithm: Algorithm[Any]) -> None:
     console.print(names, highlight=False, soft_wrap=True)
     console.print(escape((sys.modules[kind.__module__].__doc__ or "").strip()), highlight=False, soft_wrap=True)
     console.print(
-        f"\nSends {kind.sends} m-vector{'s' * (kind.sends != 1)} a round. Exact on uneven data: {_exact(kind)}. "
-        f"Needs of W: {algorithm.needs}.",
+        f"\nSends {algorithm.sends:g} m-vector{'s' * (algorithm.sends != 1)} a round. Exact on uneven data: "
+        f"{_exact(kind)}. Needs of W: {algorithm.needs}.",
         highlight=False,
         soft_wrap=True,
     )

@@ -111,6 +111,10 @@ class Optimizer(torch.optim.Optimizer):
         if self._inside is not None:
             same_inside(self._inside, "samples (the size of the node's data set; 0: none given)", samples or 0)
         self._weight = _weight(network, samples)
+        if algorithm.equal_starts and start == "own":
+            raise ValueError(
+                f"start is 'own', but {type(algorithm).__name__} needs equal models; use 'node 0' or 'mean'"
+            )
         x = common_start(self.everyone, self._parameters.vector, start)
         self._parameters.vector.copy_(x)
         self._state: Any = None
