@@ -43,6 +43,7 @@ def states(algorithm: Algorithm[Any], network: Network | np.ndarray, dtype: torc
     """A run on a curved function."""
     draw = torch.Generator().manual_seed(0)
     x0, centre = (torch.randn(N, M, dtype=F64, generator=draw).to(dtype) for _ in range(2))
+    x0 = x0[0] if algorithm.equal_starts else x0
     return dsgt.iterate(algorithm, lambda x, k: torch.tanh(x - centre), network, x0, lambda k: 0.1 / (k // 2 + 1))
 
 

@@ -16,7 +16,7 @@ from dsgt.core import Done, Network, tensors
 from dsgt.networks import Clocked, Cycle, Dense, stragglers
 from dsgt.run import iterate
 from dsgt.topologies.weights import averaging, metropolis
-from support.cases import CASES, F64, graph, quadratic
+from support.cases import CASES, F64, both, graph, quadratic
 from support.events import Events
 from support.recorder import Recorder
 
@@ -159,7 +159,9 @@ def test_a_busy_link_lets_the_next_message_wait_as_computed_by_hand():
 
 
 @pytest.mark.parametrize("bandwidth", [15.0, 1e3], ids=["slow links", "fast links"])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.algorithm.needs.average])
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if not (case.algorithm.needs.average or case.weights is both)]
+)
 def test_every_nodes_clock_is_that_of_an_event_simulation(name: str, bandwidth: float):
     case, problem, n, rounds, x0 = CASES[name], quadratic(7), 7, 12, torch.zeros(5, dtype=F64)
     W, compute = case.weights(graph(n)), stragglers(n, mean=3, spread=0.7, seed=1)

@@ -80,7 +80,7 @@ def iterate(
     """
     network = algorithm.over(as_network(network))
     check(type(algorithm).__name__, algorithm.needs, network.weights)
-    _check_begin(algorithm, x0, restart_every)
+    _check_begin(algorithm, x0 if after is None else None, restart_every)
     x = as_start(x0, network)
     return _states(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
 
@@ -246,7 +246,7 @@ def _check(
     check(type(algorithm).__name__, algorithm.needs, network.weights)
 
 
-def _check_begin(algorithm: Algorithm[S], x0: Tensor, restart_every: int | None) -> None:
+def _check_begin(algorithm: Algorithm[S], x0: Tensor | None, restart_every: int | None) -> None:
     """What a method asks of the models that it begins with, and of the rounds in which it begins anew."""
     name = type(algorithm).__name__
     if restart_every is not None and (algorithm.equal_starts or restart_every % algorithm.phase):
@@ -256,7 +256,7 @@ def _check_begin(algorithm: Algorithm[S], x0: Tensor, restart_every: int | None)
             else f"works in phases of {algorithm.phase} rounds: give a multiple of {algorithm.phase}"
         )
         raise ValueError(f"restart_every is {restart_every}, but {name} {why}")
-    if algorithm.equal_starts and x0.ndim == 2 and not torch.allclose(x0, x0[:1]):
+    if algorithm.equal_starts and x0 is not None and x0.ndim == 2 and not torch.allclose(x0, x0[:1]):
         raise ValueError(f"x0 holds different models, but {name} needs equal ones: give one model (m,) for all nodes")
 
 

@@ -280,7 +280,7 @@ CASES: dict[str, Case] = {
     "frost": Case(dsgt.FROST(), pull, follows=False),
     "k-gt": Case(dsgt.KGT()),
     "lu-gt": Case(dsgt.LUGT()),
-    "led": Case(dsgt.LED()),
+    "led": Case(dsgt.LED(), lazy),
     "proxskip": Case(dsgt.ProxSkip()),
 }
 

@@ -29,7 +29,7 @@ class Played(Network):
         """How often all nodes were asked for something at once."""
 
     def at(self, k: int) -> Mix:
-        return _Mix(float(self.weights.at(k)[0, 0]), self.fellow)
+        return _Mix(float(self.weights.at(k)[0, 0]), self.fellow, k, self.nodes)
 
     def gather(self, v: Tensor) -> Tensor:
         self.asked += 1
@@ -44,6 +44,24 @@ class Played(Network):
 class _Mix(Mix):
     own: float
     fellow: Fellow
+    number: int
+    size: int
+
+    @property
+    def k(self) -> int:
+        return self.number
+
+    @property
+    def nodes(self) -> int:
+        return self.size
+
+    @property
+    def rows(self) -> Tensor:
+        return torch.zeros(1, dtype=torch.int64)
+
+    @property
+    def push(self) -> Mix:
+        return self
 
     def start(self, v: Tensor) -> Pending:
         return Done(self.own * v + (1 - self.own) * self.fellow(v))

@@ -25,10 +25,10 @@ from dsgt.algorithms.frost import FROST as FROST
 from dsgt.algorithms.gnsd import GNSD as GNSD
 from dsgt.algorithms.gradient_push import GradientPush as GradientPush
 from dsgt.algorithms.gtadam import GTAdam as GTAdam
-from dsgt.algorithms.median import Median as Median
 from dsgt.algorithms.k_gt import KGT as KGT
 from dsgt.algorithms.led import LED as LED
 from dsgt.algorithms.lu_gt import LUGT as LUGT
+from dsgt.algorithms.median import Median as Median
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
 from dsgt.algorithms.proxskip import ProxSkip as ProxSkip
