@@ -63,6 +63,19 @@ class _Mix(Mix):
     def push(self) -> Mix:
         return self
 
+    @property
+    def hears(self) -> Tensor:
+        return torch.arange(1, self.size)
+
+    tells = hears
+
+    @property
+    def weights(self) -> Tensor:
+        return torch.full((self.size - 1, 1), (1 - self.own) / (self.size - 1), dtype=torch.float64)
+
+    def start_exchange(self, v: Tensor) -> Pending:
+        return Done(self.fellow(v.expand(self.size - 1, -1)))
+
     def start(self, v: Tensor) -> Pending:
         return Done(self.own * v + (1 - self.own) * self.fellow(v))
 

@@ -354,7 +354,7 @@ def frost(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Arra
     return path
 
 
-def k_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5, eta: float = 1.0) -> list[Array]:
+def k_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 4, eta: float = 1.0) -> list[Array]:
     """Where lr changes within a phase, K eta_c is the sum of its steps."""
     path, C = [X], np.zeros_like(X)
     for first in range(0, rounds, K):
@@ -371,7 +371,7 @@ def k_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5, e
     return path
 
 
-def led(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5, beta: float = 1.0) -> list[Array]:
+def led(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 4, beta: float = 1.0) -> list[Array]:
     path, Y, phi = [X], np.zeros_like(X), X
     for k in range(rounds):
         phi = phi - lr(k) * G(phi, k) - beta / K * Y
@@ -396,7 +396,7 @@ def proxskip(
     return path
 
 
-def lu_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 5) -> list[Array]:
+def lu_gt(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, K: int = 4) -> list[Array]:
     eye = np.eye(len(X))
 
     def M(k: int) -> Array:

@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class KGT(Algorithm[State]):
-    K: int = parameter(5, "local steps between two mixings", least=1)
+    K: int = parameter(4, "local steps between two mixings", least=1)
     eta: float = parameter(1.0, "the part of the way of these steps that is gone", above=0)
 
     exact: ClassVar[bool] = True

@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class LED(Algorithm[State]):
-    K: int = parameter(5, "local steps between two mixings", least=1)
+    K: int = parameter(4, "local steps between two mixings", least=1)
     beta: float = parameter(1.0, "the part of Y that a phase takes off", above=0, most=2)
 
     exact: ClassVar[bool] = True

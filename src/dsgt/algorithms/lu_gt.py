@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class LUGT(Algorithm[State]):
-    K: int = parameter(5, "of so many rounds the nodes mix in the last", least=1)
+    K: int = parameter(4, "of so many rounds the nodes mix in the last", least=1)
 
     exact: ClassVar[bool] = True
     uncoordinated: ClassVar[bool] = True
