@@ -221,7 +221,7 @@ def test_dual_averaging_with_a_constant_step_and_equal_starts_is_d_psgd():
     ],
 )
 def test_every_parameter_is_that_of_the_published_recursion(name: str, parameters: dict[str, Any]):
-    found = path(dsgt.ALGORITHMS[name](**parameters), rounds=60)
+    found = path(dsgt.ALGORITHMS[name](**parameters), CASES[name].weights(graph(N)), rounds=60)
     assert relative(found, published(name, rounds=60, **parameters)) < 1e-13
     assert relative(found, published(name, rounds=60)) > 1e-3  # each of them matters
 

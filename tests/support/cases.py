@@ -17,6 +17,7 @@ from dsgt import randomness
 from dsgt.core import Algorithm
 from dsgt.topologies import Activated, Cycle, Lossy, Pairs, Periodic, TwoMatrices
 from dsgt.topologies.changing import as_weights
+from dsgt.topologies.matrix import to_dense
 from dsgt.topologies.weights import averaging, metropolis
 
 F64 = torch.float64
@@ -80,10 +81,10 @@ class Rounds:
         self._weights = as_weights(W)
 
     def __call__(self, k: int) -> np.ndarray:
-        return self._weights.at(k)
+        return to_dense(self._weights.at(k))
 
     def push(self, k: int) -> np.ndarray:
-        return self._weights.push.at(k)
+        return to_dense(self._weights.push.at(k))
 
 
 KINDS: dict[str, Callable[[np.ndarray], dsgt.core.Weights]] = {
