@@ -151,6 +151,7 @@ def test_own_method_model_and_data_stand_where_built_in_names_may(mine: Path):
     assert ends["mine:quick"]["loss"] == ends["dpsgd"]["loss"]
     assert len({row["loss"] for row in ends.values()}) == 3
     assert "accuracy" in ends["dpsgd"]
+    assert "…" not in says, "a long name is folded; no number is cut"
     html = Path("out/report.html").read_text()
     assert "dsgt compare mine:Slow mine:Slow:share=0.25 mine:quick dpsgd --data mine:load:samples=48" in html
     code, says = command("compare", "--config", "out/settings.toml", "--workers", "1", "--out", "out")

@@ -27,7 +27,8 @@ console = Console()
 EPILOG = (
     "Examples:\n\n- `dsgt compare dsgt dpsgd d2 sgd`\n- `dsgt compare dsgt d2 --graph ring --lr 0.1 --seeds 1`\n"
     "- `dsgt compare dsgt d2 --data cifar10 --data-dir DIR --model lenet --batch 1024 --partition equal`\n"
-    "- `dsgt compare --config runs/compare/settings.toml`"
+    "- `dsgt compare dsgt mymethods:Mine --model mymodels:net --data mydata:load` takes your own\n"
+    "- `dsgt compare dsgt d2 --data table.csv:target=COLUMN`\n- `dsgt compare --config runs/compare/settings.toml`"
 )
 
 

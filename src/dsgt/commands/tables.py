@@ -28,7 +28,7 @@ def results_table(found: Comparison) -> Table:
 
 
 def _ends(line: MethodRuns) -> list[str]:
-    forms = {"accuracy": ".1%", "node_accuracy_min": ".1%", "consensus": ".2g", "megabytes": ".0f"}
+    forms = {"accuracy": ".1%", "node_accuracy_min": ".1%", "consensus": ".2g", "megabytes": ".3g"}
     ends = {key: line.final(key) for key in forms}
     return ["" if value is None else format(value, forms[key]) for key, value in ends.items()]
 
@@ -65,4 +65,6 @@ def _about(s: Settings) -> str:
 
 def _columns(table: Table, *headings: str, wrap: bool = False) -> None:
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("method", "weights") else "right", no_wrap=not wrap)
+        words = heading in ("method", "weights")
+        folds = wrap or heading == "method"  # a long name gives way to the numbers
+        table.add_column(heading, justify="left" if words else "right", no_wrap=not folds, overflow="fold")
