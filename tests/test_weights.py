@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsgt import DSGT, topologies
-from dsgt.core import Matrix, Network, Weights
+from dsgt.core import Matrix, Network, Weights, tensors
 from dsgt.networks import Dense, in_threads
 from dsgt.networks.products import TensorProduct
 from dsgt.run import iterate
@@ -35,6 +35,7 @@ from dsgt.topologies import (
 )
 from dsgt.topologies.matrix import to_dense
 from dsgt.topologies.spectrum import rho, smallest_eigenvalue
+from support.cases import graph, quadratic
 
 GRAPH = topologies.random_graph(9, seed=1)
 W = topologies.metropolis(GRAPH)
@@ -402,6 +403,30 @@ def test_real_nodes_mix_with_the_matrices_of_the_simulator(kind: str) -> None:
 
     found = torch.stack(in_threads(KINDS[kind](3), lambda network: mixed(network, v[network.node])))
     assert (found - mixed(Dense(weights), v)).abs().max() < 1e-14  # sums of at most ten numbers, in another order
+
+
+TRACKED: dict[str, Weights] = {
+    "an edge fails both ways": Lossy(metropolis8 := topologies.metropolis(graph(8)), 0.3, 1, both_ways=True),
+    "a set takes part": Activated(metropolis8, share=0.7, seed=1),
+    "pairs": Pairs(metropolis8, seed=1),
+    "equidyn": EquiDyn(8, seed=1),
+    "equidyn, directed": EquiDyn(8, seed=1, directed=True),
+    "every third round": Periodic(metropolis8, every=3),
+    "base graph": Cycle(base_graph(8, 2)),
+    "equitopo": Fixed(equi_static(8)),
+}
+
+
+@pytest.mark.parametrize("kind", TRACKED)
+def test_tracking_keeps_its_sum_and_reaches_the_optimum_where_columns_sum_to_1_in_every_round(kind: str) -> None:
+    problem = quadratic(8)
+    states = iterate(DSGT(), problem.full, TRACKED[kind], torch.zeros(5, dtype=torch.float64), 0.03 / problem.L)
+    for k, state in enumerate(itertools.islice(states, 1, 5000)):
+        if k % 500 == 0:
+            fields = tensors(state)
+            tracker, gradient = (fields[name].mean(dim=0) for name in DSGT.tracker)
+            assert (tracker - gradient).abs().max() < 1e-11  # round-off of sums of size 10
+    assert (state.x - problem.optimum).norm() < 1e-9
 
 
 def test_what_blas_does_is_tried_of_matrices_that_come_again_only(monkeypatch: pytest.MonkeyPatch) -> None:
