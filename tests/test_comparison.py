@@ -154,6 +154,12 @@ def test_the_page_is_written_beside_what_a_comparison_saves(tmp_path):
     assert {path.name for path in (tmp_path / "b").iterdir()} == names | {"report.html"}
 
 
+def test_a_notebook_shows_the_table():
+    shown = comparison({"dsgt": {0.1: [0.3]}, "sgd": {0.1: [0.2]}})._repr_html_()
+    assert shown.startswith("<table")
+    assert "<th>dsgt</th>" in shown
+
+
 def test_settings_come_from_a_file_and_flags_win(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('methods = ["sgd"]\nnodes = 4\ngraph = "ring"\nepochs = 1\nlrs = [0.1]\nseeds = 1\n')

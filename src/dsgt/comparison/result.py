@@ -102,6 +102,10 @@ class Comparison:
 
         return pd.DataFrame([self._line(line) for line in self.lines]).set_index("method")
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(self.table().to_html())
+
     def _line(self, line: MethodRuns) -> dict[str, Any]:
         found: dict[str, Any] = {"method": line.method, "weights": line.weights}
         found |= {"lr": math.nan, "loss": line.loss, "spread": math.nan}
