@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,9 +21,10 @@ class Parameters:
         self._unused = unused
         _check_alike(named)
         self.vector = flattened(self.tensors)
-        for p, view in zip(self.tensors, views(self.vector, self.tensors), strict=True):
-            p.data = apart(view)
         self.gradient = torch.empty_like(self.vector)
+        self._views, self._grads = _Views(self.vector, self.tensors), _Views(self.gradient, self.tensors)
+        for p, view in zip(self.tensors, self._views.parts, strict=True):
+            p.data = apart(view)
         self._fresh: set[int] = set()
         for p in self.tensors:
             p.register_post_accumulate_grad_hook(_announcer(self, p))
@@ -32,8 +33,8 @@ class Parameters:
     def clear(self) -> None:
         """Gradients of zero, which are no new ones."""
         self.gradient.zero_()
-        for p, view in self._gradients():
-            p.grad = view
+        for p, view in zip(self.tensors, self._grads.parts, strict=True):
+            p.grad = view.detach()
         self.used()
 
     def used(self) -> None:
@@ -48,9 +49,11 @@ class Parameters:
     def follow(self) -> None:
         """Go on with the parameters as they are now: one that was given other memory (``p.data = t``) is copied back
         into the vector and linked again."""
-        for name, p, view in zip(self.names, self.tensors, views(self.vector, self.tensors), strict=True):
-            if p.data_ptr() == view.data_ptr() and p.dtype == view.dtype and p.is_contiguous():
+        dtype = self.vector.dtype
+        for i, (p, place) in enumerate(zip(self.tensors, self._views.places, strict=True)):
+            if p.data_ptr() == place and p.dtype == dtype and p.is_contiguous():
                 continue
+            name, view = self.names[i], self._views.parts[i]
             if p.shape != view.shape or p.dtype != view.dtype or p.device != view.device:
                 raise RuntimeError(
                     f"{name} is {_kind(p)} now, but was {_kind(view)} when the optimizer was made: convert the model "
@@ -62,13 +65,16 @@ class Parameters:
     def collect(self) -> Tensor:
         """The flat gradient, as backward or the script left it in the parameters' ``grad``."""
         by_hand = not self._fresh and self.gradient._version != self._version  # written into, not by backward
-        for name, (p, view) in zip(self.names, self._gradients(), strict=True):
-            if p.grad is None or (p.grad.data_ptr() == view.data_ptr() and id(p) not in self._fresh and not by_hand):
-                self._without(name, p)
-                view.zero_()
-            elif p.grad.data_ptr() != view.data_ptr():  # model.zero_grad() threw the view away, or p.grad was set
-                view.copy_(p.grad)
-                p.grad = view
+        for i, (p, place) in enumerate(zip(self.tensors, self._grads.places, strict=True)):
+            grad = p.grad
+            ours = grad is not None and grad.data_ptr() == place
+            if ours and (by_hand or id(p) in self._fresh):
+                continue
+            if grad is None or ours:
+                self._without(self.names[i], p)
+                self._grads.parts[i].zero_()
+            else:  # model.zero_grad() threw the view away, or p.grad was set
+                p.grad = self._grads.parts[i].copy_(grad).detach()
         return self.gradient
 
     def _without(self, name: str, p: Tensor) -> None:
@@ -81,9 +87,14 @@ class Parameters:
             "are not used in every step"
         )
 
-    def _gradients(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every parameter with its part of the flat gradient."""
-        return zip(self.tensors, views(self.gradient, self.tensors), strict=True)
+
+class _Views:
+    """The parts of a vector that belong to the parameters. Nobody else is given these objects, whose memory could then
+    be changed (``p.grad.data = t``), and asking for a part's place again takes longer than the rest of a look at it."""
+
+    def __init__(self, vector: Tensor, like: Sequence[Tensor]) -> None:
+        self.parts = list(views(vector, like))
+        self.places = [part.data_ptr() for part in self.parts]
 
 
 def _check_alike(named: Sequence[tuple[str, Tensor]]) -> None:
