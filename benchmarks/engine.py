@@ -50,7 +50,7 @@ def cell(way: str, method: str, m: int) -> None:
     bare, out = torch.from_numpy(W).float(), torch.empty(NODES, m)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     algorithm, dense = METHODS[method], Dense(W)
-    state = algorithm.init(x.clone(), dense)
+    state = algorithm.init(x.clone(), dense.at(0))
     update = InPlace(algorithm, Buffers()).update if way == "compiled" else algorithm.update
     rounds, products = [], []
     for _ in range(5 + SIZES[m]):
@@ -59,7 +59,7 @@ def cell(way: str, method: str, m: int) -> None:
             torch.mm(bare, x, out=out)
         products.append(time.perf_counter() - began)
         began = time.perf_counter()
-        state = update(state, g, dense, 1e-3)
+        state = update(state, g, dense.at(0), 1e-3)
         rounds.append(time.perf_counter() - began)
     seconds, product = (statistics.median(some[5:]) for some in (rounds, products))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -107,11 +107,11 @@ def against_two_products() -> None:
 
     method, dense = dsgt.DSGT(), Dense(W)
     rounds = InPlace(method, Buffers())
-    state = method.init(a.clone(), dense)
+    state = method.init(a.clone(), dense.at(0))
 
     def round() -> None:
         nonlocal state
-        state = rounds.update(state, g, dense, lr)
+        state = rounds.update(state, g, dense.at(0), lr)
 
     states = dsgt.iterate(method, lambda x, k: g, Dense(W), a, lr)
     g_old, Wy, y, step = (torch.randn(n, m, generator=draw) for _ in range(4))
