@@ -8,11 +8,13 @@ from dsgt.algorithms.ab import AB as AB
 from dsgt.algorithms.acc_dngd import AccDNGD as AccDNGD
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD as AtcDPSGD
 from dsgt.algorithms.aug_dgm import AugDGM as AugDGM
+from dsgt.algorithms.bianchi import Bianchi as Bianchi
 from dsgt.algorithms.clipped_gossip import ClippedGossip as ClippedGossip
 from dsgt.algorithms.d2 import D2 as D2
 from dsgt.algorithms.dda import DDA as DDA
 from dsgt.algorithms.decentlam import DecentLaM as DecentLaM
 from dsgt.algorithms.decentralized_amsgrad import DecentralizedAMSGrad as DecentralizedAMSGrad
+from dsgt.algorithms.detag import DeTAG as DeTAG
 from dsgt.algorithms.dpsgd import DPSGD as DPSGD
 from dsgt.algorithms.dsgt import DSGT as DSGT
 from dsgt.algorithms.dsgt_hb import DSGTHB as DSGTHB
@@ -21,6 +23,7 @@ from dsgt.algorithms.dsmt import DSMT as DSMT
 from dsgt.algorithms.epigraph_projection import EpigraphProjection as EpigraphProjection
 from dsgt.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
 from dsgt.algorithms.extra import EXTRA as EXTRA
+from dsgt.algorithms.fedavg import FedAvg as FedAvg
 from dsgt.algorithms.frost import FROST as FROST
 from dsgt.algorithms.gnsd import GNSD as GNSD
 from dsgt.algorithms.gradient_push import GradientPush as GradientPush
@@ -29,6 +32,7 @@ from dsgt.algorithms.k_gt import KGT as KGT
 from dsgt.algorithms.led import LED as LED
 from dsgt.algorithms.lu_gt import LUGT as LUGT
 from dsgt.algorithms.median import Median as Median
+from dsgt.algorithms.mg_dsgd import MGDSGD as MGDSGD
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
 from dsgt.algorithms.proxskip import ProxSkip as ProxSkip
@@ -80,7 +84,15 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     "proxskip": ProxSkip,
 }
 
+COMPOSITIONS: dict[str, type[Algorithm[Any]]] = {
+    "bianchi": Bianchi,
+    "fedavg": FedAvg,
+    "mg-dsgd": MGDSGD,
+    "detag": DeTAG,
+}
+"""Published methods that are one of the above on a network that they make of the one given: ``Algorithm.over``."""
+
 ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging", "s-ab": "ab", "pull-diag-gt": "frost"}
 """Other names under which the same update was published."""
 
-__all__ = ["ALGORITHMS", *(kind.__name__ for kind in ALGORITHMS.values())]
+__all__ = ["ALGORITHMS", "COMPOSITIONS", *(kind.__name__ for kind in (ALGORITHMS | COMPOSITIONS).values())]

@@ -6,7 +6,7 @@ import math
 from dataclasses import Field
 from typing import Any, get_type_hints
 
-from dsgt.algorithms import ALGORITHMS, ALIASES
+from dsgt.algorithms import ALGORITHMS, ALIASES, COMPOSITIONS
 from dsgt.core import Algorithm, parameters
 from dsgt.factories import Factory, is_factory, lookup
 from dsgt.text import nearest
@@ -22,11 +22,12 @@ def method(text: str) -> Algorithm[Any]:
     """
     name, colon, given = text.partition(":")
     name = ALIASES.get(name, name)
-    if name not in ALGORITHMS:
+    kinds = ALGORITHMS | COMPOSITIONS
+    if name not in kinds:
         if is_factory(text):
             return own_method(lookup(text, "method"))
-        raise ValueError(nearest(name, [*ALGORITHMS, *ALIASES], "method"))
-    kind = ALGORITHMS[name]
+        raise ValueError(nearest(name, [*kinds, *ALIASES], "method"))
+    kind = kinds[name]
     if not colon:
         return kind()
     types = get_type_hints(kind)
@@ -59,7 +60,7 @@ def own_method(factory: Factory) -> Algorithm[Any]:
 
 def label(algorithm: Algorithm[Any]) -> str:
     """How a method is called in tables and figures: its name and what is not by default; ``method`` understands it."""
-    name = next((name for name, kind in ALGORITHMS.items() if type(algorithm) is kind), None)
+    name = next((name for name, kind in (ALGORITHMS | COMPOSITIONS).items() if type(algorithm) is kind), None)
     if name is None:
         return repr(algorithm)
     changed = [f for f in parameters(algorithm) if getattr(algorithm, f.name) != f.default]

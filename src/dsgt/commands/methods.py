@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dsgt.algorithms import ALGORITHMS, ALIASES
+from dsgt.algorithms import ALGORITHMS, ALIASES, COMPOSITIONS
 from dsgt.algorithms.named import label, method
 from dsgt.commands.completion import starting
 from dsgt.commands.errors import plain_errors
@@ -26,7 +26,8 @@ def methods_command(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Which method; all of them in a table by default.", autocompletion=starting([*ALGORITHMS, *ALIASES])
+            help="Which method; all of them in a table by default.",
+            autocompletion=starting([*ALGORITHMS, *COMPOSITIONS, *ALIASES]),
         ),
     ] = None,
 ) -> None:
@@ -41,7 +42,7 @@ def methods_command(
 def _table() -> Table:
     table = Table("method", "sends", "exact on uneven data", "needs")
     table.columns[0].no_wrap = True
-    for name, kind in ALGORITHMS.items():
+    for name, kind in (ALGORITHMS | COMPOSITIONS).items():
         table.add_row(name, f"{kind().sends:g}", _exact(kind), str(kind().needs))
     for name, other in ALIASES.items():
         table.add_row(name, "", "", f"another name of {other}")

@@ -10,7 +10,7 @@ import networkx as nx
 import scipy.sparse
 from torch import Tensor, nn
 
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.algorithms.named import label, own_method
 from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Matrix, parameters
@@ -67,7 +67,7 @@ def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
 def _method(thing: Any, objects: Objects) -> str:
     made = own_method(Factory(getattr(thing, "__name__", repr(thing)), "method", thing, {}))
     name = label(made)
-    if type(made) not in ALGORITHMS.values():
+    if type(made) not in (ALGORITHMS | COMPOSITIONS).values():
         changed = [f"{f.name}={v}" for f in parameters(made) if (v := getattr(made, f.name)) != f.default]
         name = type(made).__name__ + (f"({', '.join(changed)})" if changed else "")
     if objects.methods.setdefault(name, made) != made:

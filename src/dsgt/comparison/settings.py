@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.algorithms.named import label, method
 from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
 from dsgt.core import Algorithm, Network, Weights
@@ -64,7 +64,7 @@ def _method(text: str, info: ValidationInfo) -> str:
     if _objects(info).methods.get(text) is not None:
         return text
     made = method(text)
-    return text if is_factory(text) and text.partition(":")[0] not in ALGORITHMS else label(made)
+    return text if is_factory(text) and text.partition(":")[0] not in ALGORITHMS | COMPOSITIONS else label(made)
 
 
 def _data(text: str, info: ValidationInfo) -> str:
