@@ -3,8 +3,8 @@
     X' = M (X - lr S)
 
 M = 11'/n in every K-th round and I in the others: D-PSGD, adapt then combine, over ``topologies.Periodic`` averaging.
-The weights of the given network are not used, every node speaks with every other; to mix with neighbours only, use
-LU-GT, K-GT or LED, which are exact besides. K = 1 is centralized SGD.
+The weights of the given network are not used, every node speaks with every other; K-GT, LED
+and LU-GT mix with neighbours only, and are exact besides. K = 1 is centralized SGD.
 Guarantee: O(1 / sqrt(n T)) after T rounds with noise (Stich, 2019, for equal data). A constant step leaves an O(lr K)
 distance when the nodes' data differ.
 McMahan, Moore, Ramage, Hampson and Aguera y Arcas, Communication-efficient learning of deep networks from decentralized
