@@ -170,6 +170,16 @@ def test_projected_models_are_feasible_and_end_at_the_constrained_optimum(box: b
     assert missed < 0.2 * (least.optimum - x).norm()
 
 
+def test_a_point_outside_is_moved_to_the_nearest_one_inside():
+    x = torch.tensor([[-3.0, 0.25, 4.0], [0.25, 0.0, -0.25], [0.0, 0.0, 0.0]], dtype=F64)
+    box = torch.tensor([[-0.5, 0.25, 0.5], [0.25, 0.0, -0.25], [0.0, 0.0, 0.0]], dtype=F64)
+    assert torch.equal(dsgt.DDA(0.5, box=True).project(x), box)
+    found = dsgt.DDA(0.5).project(x)
+    assert torch.allclose(found[0], 0.5 * x[0] / x[0].norm(), rtol=1e-14)
+    assert torch.equal(found[1:], x[1:])
+    assert torch.equal(dsgt.DDA().project(x), x)
+
+
 @pytest.mark.parametrize("radius", [0.0, -1.0, float("nan")])
 def test_a_radius_is_above_zero(radius: float):
     with pytest.raises(ValueError, match=r"radius of DDA is .*; expected above 0"):
