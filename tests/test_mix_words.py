@@ -71,6 +71,7 @@ def said(mix: Mix, i: int, v: torch.Tensor) -> list[object]:
         same[true].tolist(),
         each[true].tolist(),
         mine(mix.rows).tolist(),
+        mine(mix.own).tolist(),
         mine(mix.push(x)).tolist(),
         (mix.k, mix.nodes),
     ]
@@ -163,7 +164,7 @@ def test_a_mixing_refuses_a_word_that_it_does_not_know() -> None:
 
         start_flow = start
 
-    for word in ("k", "nodes", "rows", "push", "hears", "tells", "weights"):
+    for word in ("k", "nodes", "rows", "push", "hears", "tells", "weights", "own"):
         with pytest.raises(TypeError, match="Plain does not know"):
             getattr(Plain(), word)
     with pytest.raises(TypeError, match="Plain does not know letters"):

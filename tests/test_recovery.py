@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import dsgt
 from dsgt import checkpoint, data, metrics, problems
-from dsgt.core import Done, Mix, Pending, tensors
+from dsgt.core import Done, Mix, Pending, tensors, with_tensors
 from dsgt.networks import Dense
 from dsgt.topologies import WEIGHTS, fdla, metropolis, rho, survivors, torus, without
 from support.cases import CASES, F64, Quadratic, graph, quadratic
@@ -81,9 +81,7 @@ def test_a_restart_makes_every_invariant_true_again_and_keeps_the_models(name: s
     case = CASES[name]
     W = Dense(case.weights(graph(N)))
     state = after(dsgt.iterate(case.algorithm, quadratic(N).stochastic, W, torch.zeros(5, dtype=F64), 0.02), 20)
-    broken = dsgt.settle(state)._replace(
-        **{f: (Done(v + 1) if isinstance(getattr(state, f), Pending) else v + 1) for f, v in tensors(state).items()}
-    )
+    broken = with_tensors(state, {field: v + 1 for field, v in tensors(state).items()})
     restarted = dsgt.restart_tracking(case.algorithm, broken, W.at(20))
     assert torch.allclose(restarted.x, broken.x, rtol=1e-14) or case.mixes_first
     fields = tensors(restarted)

@@ -305,3 +305,19 @@ def test_momentum_on_the_tracker_is_faster_than_dsgt_on_a_ring():
     plain = rounds_until(dsgt.DSGT(), H, ring, 0.01, 1e-6)
     assert 4 * rounds_until(dsgt.DSGTNesterov(), H, ring, 0.01, 1e-6) < plain
     assert 4 * rounds_until(dsgt.MomentumTracking(), H, ring, 0.01, 1e-6) < plain
+
+
+def test_overlapping_push_without_delay_is_sgp_and_with_one_it_is_the_published_recursion():
+    P = push(graph(N))
+    assert torch.allclose(path(dsgt.OSGP(tau=0), P), path(dsgt.SGP(), P), rtol=0, atol=1e-13)
+
+    def G(X: np.ndarray, k: int) -> np.ndarray:
+        return quadratic(N).stochastic(torch.from_numpy(X), k).numpy()
+
+    for tau in (1, 3):
+        expected = REFERENCE["osgp"](G, lambda k: P, starts().numpy(), lambda k: 0.02, 100, tau)
+        assert torch.allclose(path(dsgt.OSGP(tau=tau), P), torch.from_numpy(np.stack(expected)), rtol=0, atol=1e-12)
+        states = dsgt.iterate(dsgt.OSGP(tau=tau), quadratic(N).stochastic, P, starts(), 0.02)
+        for s in itertools.islice(states, 30):
+            on_their_way = sum(message.wait()[:, -1].sum() for message in s.heard)
+            assert abs(s.w.sum() + on_their_way - N) < 1e-12

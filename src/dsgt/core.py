@@ -122,6 +122,11 @@ class Mix(ABC):
         """What a node gives to each of those whom it hears, (..., d, 1); 0 where there is none."""
         raise self._unknown("single weights")
 
+    @property
+    def own(self) -> Tensor:
+        """What a node gives to itself, (..., 1)."""
+        raise self._unknown("a node's weight of its own")
+
     def _unknown(self, what: str) -> Exception:
         return TypeError(f"{type(self).__name__} does not know {what}, which this method asks for; use another network")
 

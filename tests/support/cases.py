@@ -254,6 +254,7 @@ CASES: dict[str, Case] = {
     "exact-diffusion": Case(dsgt.ExactDiffusion(), limit=lambda low: 2.0),
     "d2": Case(dsgt.D2(), lazy, atc=True, limit=lambda low: 2.0),
     "sgp": Case(dsgt.SGP(), push, carrier="u", mass="w"),
+    "osgp": Case(dsgt.OSGP(), push, follows=False, carrier="u"),
     "decentlam": Case(
         dsgt.DecentLaM(), mean=HeavyBall(0.9), atc=True, limit=lambda low: min(3.8, 1 - 1 / low) if low < 0 else 3.8
     ),

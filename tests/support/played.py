@@ -42,7 +42,7 @@ class Played(Network):
 
 @dataclass(frozen=True)
 class _Mix(Mix):
-    own: float
+    kept: float
     fellow: Fellow
     number: int
     size: int
@@ -60,6 +60,10 @@ class _Mix(Mix):
         return torch.zeros(1, dtype=torch.int64)
 
     @property
+    def own(self) -> Tensor:
+        return torch.tensor([self.kept], dtype=torch.float64)
+
+    @property
     def push(self) -> Mix:
         return self
 
@@ -71,13 +75,13 @@ class _Mix(Mix):
 
     @property
     def weights(self) -> Tensor:
-        return torch.full((self.size - 1, 1), (1 - self.own) / (self.size - 1), dtype=torch.float64)
+        return torch.full((self.size - 1, 1), (1 - self.kept) / (self.size - 1), dtype=torch.float64)
 
     def start_exchange(self, v: Tensor) -> Pending:
         return Done(self.fellow(v.expand(self.size - 1, -1)))
 
     def start(self, v: Tensor) -> Pending:
-        return Done(self.own * v + (1 - self.own) * self.fellow(v))
+        return Done(self.kept * v + (1 - self.kept) * self.fellow(v))
 
     def start_flow(self, v: Tensor) -> Pending:
-        return Done((1 - self.own) * (self.fellow(v) - v))
+        return Done((1 - self.kept) * (self.fellow(v) - v))

@@ -61,6 +61,10 @@ class RecordedMix(Mix):
         return self.recorder.noted(v[..., 0, :], self.mix.start_exchange(v))
 
     @property
+    def own(self) -> Tensor:
+        return self.mix.own
+
+    @property
     def hears(self) -> Tensor:
         return self.mix.hears
 

@@ -122,6 +122,19 @@ def sgp(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int) -> list[Array]
     return path
 
 
+def osgp(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, tau: int = 1) -> list[Array]:
+    path, U, w, sent = [X], X, np.ones((len(X), 1)), []
+    for k in range(rounds):
+        own = np.diag(np.diag(W(k)))
+        Z = np.hstack([U - lr(k) * G(X, k), w])
+        sent.append((W(k) - own) @ Z)
+        Z = own @ Z + (sent[k - tau] if k >= tau else 0)
+        U, w = Z[:, :-1], Z[:, -1:]
+        X = U / w
+        path.append(X)
+    return path
+
+
 def decentlam(G: Gradient, W: Weights, X: Array, lr: Rate, rounds: int, beta: float = 0.9) -> list[Array]:
     path, M = [X], np.zeros_like(X)
     for k in range(rounds):
@@ -416,6 +429,7 @@ REFERENCE = {
     "exact-diffusion": exact_diffusion,
     "d2": d2,
     "sgp": sgp,
+    "osgp": osgp,
     "decentlam": decentlam,
     "momentum-dsgd": momentum_dsgd,
     "qg-dsgdm": qg_dsgdm,

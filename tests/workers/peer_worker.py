@@ -31,7 +31,7 @@ LR = 0.02
 def waits_later(case: Case) -> bool:
     """Whether the method starts a message and waits for it after the next gradient."""
     state = case.algorithm.init(torch.zeros(1, 1), dsgt.networks.Dense([[1.0]]).at(0))
-    return any(isinstance(f, Pending) for f in state)
+    return any(isinstance(f, Pending | tuple) for f in state)
 
 
 Connect = Callable[[object], Network]

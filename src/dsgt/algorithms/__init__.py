@@ -35,6 +35,7 @@ from dsgt.algorithms.median import Median as Median
 from dsgt.algorithms.mg_dsgd import MGDSGD as MGDSGD
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
+from dsgt.algorithms.osgp import OSGP as OSGP
 from dsgt.algorithms.proxskip import ProxSkip as ProxSkip
 from dsgt.algorithms.push_diging import PushDIGing as PushDIGing
 from dsgt.algorithms.push_pull import PushPull as PushPull
@@ -57,6 +58,7 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     "exact-diffusion": ExactDiffusion,
     "d2": D2,
     "sgp": SGP,
+    "osgp": OSGP,
     "decentlam": DecentLaM,
     "momentum-dsgd": MomentumDSGD,
     "qg-dsgdm": QGDSGDm,

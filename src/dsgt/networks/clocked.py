@@ -214,6 +214,10 @@ class _TimedMix(Simulated):
     def weights(self) -> Tensor:
         return self.mix.weights
 
+    @property
+    def own(self) -> Tensor:
+        return self.mix.own
+
     def _send(self, v: Tensor) -> Seconds:
         return self.clocked.send(self.edges, v.nbytes // len(v), averaging=self.edges.averaging)
 

@@ -162,6 +162,10 @@ class DenseMix(Simulated):
     def weights(self) -> Tensor:
         return self.letters.weights
 
+    @property
+    def own(self) -> Tensor:
+        return torch.from_numpy(np.array(self.products.W.diagonal()))[:, None]
+
 
 class Sent(Pending):
     """W v that was sent, and is computed when somebody asks for it."""

@@ -253,6 +253,10 @@ class PeersMix(Mix):
     def weights(self) -> Tensor:
         return torch.tensor(list(self.row.hears.values()), dtype=torch.float64)[:, None]
 
+    @property
+    def own(self) -> Tensor:
+        return torch.tensor([self.row.own], dtype=torch.float64)
+
 
 def _now(flight: Flight) -> Tensor:
     flight.leave()

@@ -109,6 +109,7 @@ class _Silence(Mix):
     hears = property(lambda self: self._real.hears)
     tells = property(lambda self: self._real.tells)
     weights = property(lambda self: self._real.weights)
+    own = property(lambda self: self._real.own)
 
 
 def blank(algorithm: Algorithm[Any], x: Tensor, network: Network) -> dict[str, Tensor]:
