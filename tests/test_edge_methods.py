@@ -31,8 +31,9 @@ ZERO = torch.zeros(5, dtype=F64)
 LR = 0.02
 
 
-def starts(n: int = N) -> Tensor:
-    return torch.randn(n, 5, dtype=F64, generator=torch.Generator().manual_seed(3))
+def starts(method: type[Algorithm] | None = None) -> Tensor:
+    x = torch.randn(N, 5, dtype=F64, generator=torch.Generator().manual_seed(3))
+    return x[:1].repeat(N, 1) if method is not None and method.equal_starts else x
 
 
 def after(method: Algorithm, grad: Callable, network: object, x0: Tensor, lr: float, rounds: int) -> tuple:
@@ -67,9 +68,9 @@ def test_equals_the_published_recursion_over_weights_of_every_kind(kind: str) ->
         return PROBLEM.stochastic(torch.from_numpy(X), k).numpy()
 
     expected = REFERENCE[name](
-        G, lambda k: to_dense(weights.at(k)), starts().numpy(), lambda k: LR, 40, **parameters, **also
+        G, lambda k: to_dense(weights.at(k)), starts(make).numpy(), lambda k: LR, 40, **parameters, **also
     )
-    states = itertools.islice(iterate(make(**parameters), PROBLEM.stochastic, weights, starts(), LR), 41)
+    states = itertools.islice(iterate(make(**parameters), PROBLEM.stochastic, weights, starts(make), LR), 41)
     found = np.stack([s.x.numpy() for s in states])
     assert np.abs(found - np.stack(expected)).max() < 1e-12  # 40 rounds of round-off at size 10
 
@@ -84,16 +85,16 @@ def test_real_nodes_do_what_the_simulator_does(kind: str) -> None:
         def grad(x: Tensor, k: int) -> Tensor:
             return PROBLEM.node_gradient(i, x, k)
 
-        return after(make(**parameters), grad, network, starts()[i], LR, 25).x
+        return after(make(**parameters), grad, network, starts(make)[i], LR, 25).x
 
-    expected = after(make(**parameters), PROBLEM.stochastic, weights_of(), starts(), LR, 25).x
+    expected = after(make(**parameters), PROBLEM.stochastic, weights_of(), starts(make), LR, 25).x
     assert (torch.stack(in_threads(weights_of(), act)) - expected).abs().max() < 1e-12  # as above
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_keep_their_precision(kind: str) -> None:
     _, make, parameters, weights_of = KINDS[kind]
-    state = after(make(**parameters), lambda x, k: x, weights_of(), starts().float(), LR, 3)
+    state = after(make(**parameters), lambda x, k: x, weights_of(), starts(make).float(), LR, 3)
     assert state.x.dtype == torch.float32
 
 
@@ -213,3 +214,8 @@ def test_methods_whose_weights_must_balance_refuse_links_that_fail_one_way() -> 
     for method in (dsgt.DSGT(), dsgt.ClippedGossip()):
         with pytest.raises(ValueError, match=r"columns? .*Lossy"):
             iterate(method, PROBLEM.full, Lossy(W, 0.1), ZERO, LR)
+
+
+def test_blocks_are_averaged_from_equal_models_on_only() -> None:
+    with pytest.raises(ValueError, match="x0 holds different models, but RPS needs equal ones"):
+        iterate(dsgt.RPS(), PROBLEM.stochastic, averaging(N), starts(), LR)

@@ -31,6 +31,7 @@ class RPS(Algorithm[State]):
     needs: ClassVar[Needs] = Needs(columns=False, graph="complete")
     sends: ClassVar[int] = 2  # messages, of one block each
     exact: ClassVar[bool] = False
+    equal_starts: ClassVar[bool] = True
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x)
