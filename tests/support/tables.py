@@ -22,6 +22,8 @@ from dsgt.theory.stability import has_polynomial
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = ("README.md", "docs/choosing.md")
+BAR = r"\|"
+"""In a table a bare one would begin a column."""
 LOWEST = (-0.3, -0.6, -0.9)
 """Smallest eigenvalues of W for which the largest stable step is shown."""
 
@@ -45,7 +47,7 @@ def text(method: Algorithm[Any]) -> str:
 def sent(method: Algorithm[Any]) -> str:
     """How many vectors, and how many of them travel while the next gradient is computed."""
     state = method.init(torch.zeros(1, 1), Dense([[1.0]]).at(0))
-    free = sum(isinstance(f, Pending) for f in state)
+    free = sum(isinstance(f, Pending | tuple) for f in state)
     return f"{method.sends:g}" + (f", {free} free" if free else "")
 
 
@@ -62,7 +64,13 @@ def methods() -> str:
     for name, kind in dsgt.ALGORITHMS.items():
         method = kind()
         exact = "yes" if method.exact else "no, O(lr)"
-        cells = (title(method), name_and_parameters(name, method), f"`{equation(method)}`", sent(method), exact)
+        cells = (
+            title(method),
+            name_and_parameters(name, method),
+            f"`{equation(method).replace('|', BAR)}`",
+            sent(method),
+            exact,
+        )
         lines.append(f"| {' | '.join(cells)} | {method.needs} |")
     return "\n".join(lines)
 
