@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.cases import CASES
+
 SLOW = [
     "test_every_network",
     "test_reproduce",
@@ -26,6 +28,9 @@ SLOW = [
 leaves them out, as every other test that is marked slow; ``make test`` begins with them, so that no core waits for them
 at the end."""
 
+DAILY = ["sgd", "dpsgd", "dsgt", "gnsd", "d2", "exact-diffusion", "sgp", "decentlam", "push-pull", "k-gt", "median"]
+"""The methods that ``make check`` runs where a test is asked of every method: one of each kind."""
+
 # The same examples every time; an example may take as long as a busy machine makes it take. To look for others:
 # pytest --hypothesis-profile=explore
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -35,6 +40,12 @@ settings.load_profile("steady")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.stem in SLOW:
+        if item.path.stem in SLOW or _other_method(item):
             item.add_marker("slow")
     items.sort(key=lambda item: SLOW.index(item.path.stem) if item.path.stem in SLOW else len(SLOW))
+
+
+def _other_method(item: pytest.Item) -> bool:
+    """Whether a test is asked of every method, and this is not one for every day."""
+    name = getattr(item, "callspec", None) and item.callspec.params.get("name")  # type: ignore[attr-defined]
+    return name in CASES and name not in DAILY

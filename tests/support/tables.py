@@ -64,13 +64,8 @@ def methods() -> str:
     for name, kind in dsgt.ALGORITHMS.items():
         method = kind()
         exact = "yes" if method.exact else "no, O(lr)"
-        cells = (
-            title(method),
-            name_and_parameters(name, method),
-            f"`{equation(method).replace('|', BAR)}`",
-            sent(method),
-            exact,
-        )
+        update = equation(method).replace("|", BAR)
+        cells = (title(method), name_and_parameters(name, method), f"`{update}`", sent(method), exact)
         lines.append(f"| {' | '.join(cells)} | {method.needs} |")
     return "\n".join(lines)
 
