@@ -20,6 +20,7 @@ import dsgt
 from dsgt import data, problems, topologies
 from dsgt.cli import app
 from dsgt.comparison import read_settings
+from support import site
 from support.launch import TESTS, launch
 from support.markdown import Block, blocks, prose
 
@@ -159,7 +160,8 @@ RUN = [words for block in BLOCKS for words in block.commands if words[0] == "dsg
 
 
 @pytest.mark.parametrize("words", RUN, ids=" ".join)
-def test_a_command_that_compares_or_trains_does_so(words: list[str], tmp_path: Path):
+def test_a_command_that_compares_or_trains_does_so(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(site.made(tmp_path))
     done = CliRunner().invoke(app, [*words[1:], *QUICK[words[1]], "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "rows.jsonl").exists()
