@@ -159,11 +159,12 @@ class Exchange(Flight):
                 result = heard.mul_(weight)
             else:
                 result.add_(heard, alpha=weight)
-        if result is None:
-            result = torch.zeros_like(v)
         for i in row.tells:
             neighbours.finish(self._sending.pop(i), i)
         self._v = None
+        if result is None:  # nobody is heard in this round
+            alone = torch.zeros_like(v) if self._flow else v * row.own
+            return alone if self._out is None else self._out.copy_(alone)
         if self._flow:
             return result
         if self._out is None:
