@@ -16,7 +16,7 @@ import dsgt
 from dsgt import checkpoint, data, metrics, problems
 from dsgt.core import Done, Mix, Pending, tensors, with_tensors
 from dsgt.networks import Dense
-from dsgt.topologies import WEIGHTS, fdla, metropolis, rho, survivors, torus, without
+from dsgt.topologies import WEIGHTS, Fixed, fdla, metropolis, rho, survivors, torus, without
 from support.cases import CASES, F64, Quadratic, graph, quadratic
 from support.interrupted import problem
 
@@ -244,4 +244,4 @@ def test_weights_are_one_thing_dense_or_sparse():
 
     W = np.asarray(metropolis(graph(N)))
     fingerprint = checkpoint.fingerprint.weights
-    assert fingerprint([W]) == fingerprint([scipy.sparse.csr_array(W)]) != fingerprint([W @ W])
+    assert fingerprint(Fixed(W)) == fingerprint(Fixed(scipy.sparse.csr_array(W))) != fingerprint(Fixed(W @ W))

@@ -41,7 +41,7 @@ def test_real_nodes_resume_every_method_and_the_optimizer_exactly(tmp_path: Path
 def test_a_changing_network_goes_on_with_the_right_member(tmp_path: Path):
     lazy = (np.eye(N) + weights("dsgt")) / 2
     expected = go(CASES["dsgt"], Cycle([weights("dsgt"), lazy, lazy @ lazy]), N)
-    found = interrupted(CASES["dsgt"], lambda: Cycle([weights("dsgt"), lazy, lazy @ lazy]), N, tmp_path)
+    found = interrupted(CASES["dsgt"], lambda: Dense(Cycle([weights("dsgt"), lazy, lazy @ lazy])), N, tmp_path)
     assert equal(found, expected)
 
 

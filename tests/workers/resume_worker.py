@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 import dsgt
-from dsgt.core import Network
+from dsgt.core import Around, Network
 from support.cases import CASES, graph
 from support.interrupted import equal, go, interrupted, trained
 from support.launch import HANGING
@@ -51,11 +51,8 @@ def main(kind: str, folder: Path) -> None:
         dist.destroy_process_group()
 
 
-class Open(dsgt.networks.Cycle):
+class Open(Around):
     """A network that an error does not close."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__([network])
 
     def __exit__(self, *_: object) -> None:
         pass

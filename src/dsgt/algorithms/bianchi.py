@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD
 from dsgt.core import Network, parameter
-from dsgt.topologies.random_weights import Pairs
 
 
 @dataclass(frozen=True)
@@ -23,4 +22,6 @@ class Bianchi(AtcDPSGD):
     seed: int = parameter(0, "of the draws")
 
     def over(self, network: Network) -> Network:
+        from dsgt.topologies.random_weights import Pairs  # here: who lists methods waits for no graphs
+
         return network.over(Pairs(network.weights.matrices[0], seed=self.seed))

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from dsgt.algorithms.dsgt import DSGT
 from dsgt.core import Network, parameter
-from dsgt.gossip import accelerated
 
 
 @dataclass(frozen=True)
@@ -28,4 +27,6 @@ class DeTAG(DSGT):
         return 2 * self.R
 
     def over(self, network: Network) -> Network:
+        from dsgt.gossip import accelerated  # here: who lists methods waits for no graphs
+
         return accelerated(network, self.R)

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD
 from dsgt.core import Network, parameter
-from dsgt.topologies.changing import Periodic
-from dsgt.topologies.weights import averaging
 
 
 @dataclass(frozen=True)
@@ -30,4 +28,7 @@ class FedAvg(AtcDPSGD):
         return 1 / self.K
 
     def over(self, network: Network) -> Network:
+        from dsgt.topologies.changing import Periodic  # here: who lists methods waits for no graphs
+        from dsgt.topologies.weights import averaging
+
         return network.over(Periodic(averaging(network.nodes), self.K))

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD
 from dsgt.core import Network, parameter
-from dsgt.gossip import accelerated
 
 
 @dataclass(frozen=True)
@@ -29,4 +28,6 @@ class MGDSGD(AtcDPSGD):
         return self.R
 
     def over(self, network: Network) -> Network:
+        from dsgt.gossip import accelerated  # here: who lists methods waits for no graphs
+
         return accelerated(network, self.R)
