@@ -2,7 +2,7 @@
 
     X' = P(W) (X - lr S)
 
-P is the polynomial of ``gossip.accelerated``: z' = (1 + eta) W z - eta z_before, R times. The paper takes R times as
+P is the polynomial of ``networks.accelerated``: z' = (1 + eta) W z - eta z_before, R times. The paper takes R times as
 many samples for a gradient, so that a sample costs as many messages as with D-PSGD.
 Guarantee: the rate that no method with n nodes, noise and this network can beat, up to logarithms, for
 R = O(log / sqrt(1 - rho)) (Yuan et al., 2022). A constant step leaves an O(lr) distance when the nodes' data differ,
