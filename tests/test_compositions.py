@@ -164,3 +164,12 @@ def test_random_pairs_converge_with_a_falling_step():
     )  # fmt: skip
     at = [(s.x - least.optimum).norm().item() for s in itertools.islice(states, 6001)]
     assert at[6000] < 0.3 * at[600] < 0.3 * at[0]
+
+
+@each
+def test_its_time_is_that_of_the_clock_it_was_given(name: str):
+    clocked = Clocked(W, compute=1.0, latency=0.1)
+    measured = {"t": dsgt.metrics.virtual_seconds}
+    found = dsgt.run(method(name), problem(N), clocked, rounds=8, lr=0.01, every=4, metrics=measured).column("t")
+    assert found[0] <= found[1] < found[2] == clocked.seconds
+    assert clocked.seconds >= 8

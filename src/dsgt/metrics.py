@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.linalg import vector_norm  # Tensor.norm is the same by a longer way
 
 from dsgt.algorithms import ALGORITHMS
-from dsgt.core import Algorithm, Network, tensors
+from dsgt.core import Algorithm, Around, Network, tensors
 from dsgt.networks.clocked import Clocked
 from dsgt.problems.base import Problem
 
@@ -171,9 +171,12 @@ def seconds(s: Snapshot) -> float:
 
 def virtual_seconds(s: Snapshot) -> float:
     """When the slowest node would have finished, by the network's own clock."""
-    if not isinstance(s.network, Clocked):
-        raise ValueError(f"{type(s.network).__name__} has no clock; use networks.Clocked(W, ...), or measure seconds")
-    return s.network.seconds
+    network = s.network
+    while isinstance(network, Around) and not isinstance(network, Clocked):
+        network = network.inner
+    if not isinstance(network, Clocked):
+        raise ValueError(f"{type(network).__name__} has no clock; use networks.Clocked(W, ...), or measure seconds")
+    return network.seconds
 
 
 def stationarity(L: float) -> Metric:

@@ -3,8 +3,8 @@
     X' = P(W) (X - lr Y)
     Y' = P(W) Y + S' - S
 
-P is the polynomial of ``networks.accelerated``: z' = (1 + eta) W z - eta z_before, R times. mean(y) = mean(s) after every
-round. The paper takes R times as many samples for a gradient.
+P is the polynomial of ``networks.accelerated``: z' = (1 + eta) W z - eta z_before, R times. mean(y) = mean(s) after
+every round. The paper takes R times as many samples for a gradient.
 Guarantee: the rate that no method with n nodes, noise and this network can beat, up to logarithms, for
 R = O(log / sqrt(1 - rho)) (Lu and De Sa, 2021). Exact with a constant step. W must be symmetric.
 Lu and De Sa, Optimal complexity in decentralized training, 2021.
