@@ -171,5 +171,5 @@ def test_its_time_is_that_of_the_clock_it_was_given(name: str):
     clocked = Clocked(W, compute=1.0, latency=0.1)
     measured = {"t": dsgt.metrics.virtual_seconds}
     found = dsgt.run(method(name), problem(N), clocked, rounds=8, lr=0.01, every=4, metrics=measured).column("t")
-    assert found[0] <= found[1] < found[2] == clocked.seconds
-    assert clocked.seconds >= 8
+    assert found[0] < found[1] < found[2] <= clocked.seconds  # the last message may still be on its way
+    assert found[2] >= 8
