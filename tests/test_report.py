@@ -177,6 +177,12 @@ def test_what_is_not_measured_has_no_column():
     assert [panel["key"] for panel in shown(page(found))["curves"]["panels"]] == ["loss", "consensus"]
 
 
+def test_the_same_other_weights_for_all_are_noted_once():
+    found = notes(comparison({"sgp": {0.1: [0.4]}, "push-diging": {0.1: [0.3]}}, nodes=6, graph="directed-random"))
+    assert found[0] == "None of these methods may use metropolis weights here, so all ran with push ones."
+    assert not [said for said in found[1:] if "weights" in said]
+
+
 def test_costs_are_those_of_the_first_row_at_the_target():
     lines = comparison({"dsgt": {0.1: [0.3, 0.3]}, "dpsgd": {0.1: [1.3, 1.3]}}).lines
     columns = {column.heading: column.cells for column in costs(lines, 1.4)}

@@ -16,11 +16,14 @@ def notes(found: Comparison) -> list[str]:
 
 def _other_weights(found: Comparison) -> list[str]:
     asked = found.settings.weights
+    others = [line for line in found.lines if line.weights not in (asked, "all", "file", "")]
+    rules = {line.weights for line in others}
+    if len(others) == len(found.lines) > 1 and len(rules) == 1:
+        return [f"None of these methods may use {asked} weights here, so all ran with {rules.pop()} ones."]
     return [
         f"{line.method} may not use {asked} weights here, so it ran with {line.weights} ones: part of a difference may "
         "be the weights'."
-        for line in found.lines
-        if line.weights not in (asked, "all", "file", "")
+        for line in others
     ]
 
 
