@@ -14,6 +14,8 @@ SLOW = [
     "test_faults",
     "test_resume",
     "test_examples",
+    "test_optim_saved",
+    "test_optim_inside",
     "test_comparison_interrupted",
     "test_report_browser",
     "test_train",
