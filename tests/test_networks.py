@@ -217,6 +217,7 @@ def test_the_same_run_twice_is_the_same_bit_for_bit():
         (lambda: Clocked(np.eye(2), compute=[1, 2, 3]), "one for each of 2 nodes"),
         (lambda: Clocked(np.eye(2), compute=-1), "expected one time >= 0"),
         (lambda: Dense(np.ones((2, 3))), "square"),
+        (lambda: Dense(Cycle([np.eye(2), np.eye(2)]))(torch.zeros(2, 1)), r"changes from round to round; mix with"),
         (lambda: Dense(np.zeros((0, 0))), "square"),
         (lambda: Dense([[1.0, float("nan")], [0.0, 1.0]]), "not a finite number in row 0"),
         (lambda: Dense(np.eye(3))(torch.zeros(4, 2)), "not the node axis of 3 nodes"),
@@ -241,3 +242,11 @@ def test_what_a_mixing_gave_is_never_overwritten():
     assert torch.equal(held[1], expected[2])
     assert torch.equal(held[2], expected[1:].reshape(-1))
     assert np.array_equal(held[3], expected.numpy())
+
+
+@pytest.mark.parametrize(
+    "make", [lambda W: Cycle([Dense(W), Dense(W)]), lambda W: Dense(Dense(W)), lambda W: Cycle([Cycle([W])])]
+)
+def test_a_network_in_the_place_of_weights_is_told_how_to_write_it(make) -> None:
+    with pytest.raises(TypeError, match=r"a weight matrix was expected.*TorchPeers\(Cycle\(\[W0, W1\]\)\)"):
+        make(metropolis(nx.cycle_graph(4)))

@@ -212,14 +212,19 @@ class Network(ABC):
         return self.weights.matrices
 
     def __call__(self, v: Tensor) -> Tensor:
-        """Mix by hand, as in round 0."""
-        return self.round(0, self.weights)(v)
+        """Mix by hand, where it is the same in every round."""
+        return self._by_hand()(v)
 
     def start(self, v: Tensor) -> Pending:
-        return self.round(0, self.weights).start(v)
+        return self._by_hand().start(v)
 
     def flow(self, v: Tensor) -> Tensor:
-        return self.round(0, self.weights).flow(v)
+        return self._by_hand().flow(v)
+
+    def _by_hand(self) -> Mix:
+        if self.weights.changes:
+            raise ValueError(f"{self.weights!r} changes from round to round; mix with network.at(k) of round k")
+        return self.round(0, self.weights)
 
     @abstractmethod
     def gather(self, v: Tensor) -> Tensor:

@@ -172,7 +172,7 @@ class Exchange(Flight):
         return torch.add(result, v, alpha=row.own, out=self._out)
 
 
-class Letters(Flight):
+class LetterExchange(Flight):
     """A letter to each of those who hear this node; what arrives is one of each whom it hears, (d, m)."""
 
     def __init__(self, neighbours: Neighbours, row: Row, in_flight: list[Flight], v: Tensor) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from dsgt.buffers import Buffers
 from dsgt.core import Mix, Network, Pending, Weights
 from dsgt.networks.background import Background
-from dsgt.networks.flights import AllReduce, Exchange, Flight, Letters
+from dsgt.networks.flights import AllReduce, Exchange, Flight, LetterExchange
 from dsgt.networks.neighbours import Neighbours
 from dsgt.networks.products import PerMatrix
 from dsgt.networks.row import Row
@@ -103,7 +103,7 @@ class Peers(Network):
     def letters(self, row: Row, v: Tensor) -> Flight:
         """What each neighbour sends, ready to depart."""
         self._count(len(row.tells), v[..., :1, :])
-        return Letters(self._neighbours, row, self._in_flight, v)
+        return LetterExchange(self._neighbours, row, self._in_flight, v)
 
     def begin(self, v: Tensor, flight: Flight) -> Pending:
         """Let the flight travel while the node computes. A large one is work for a thread: copying, weighting, adding

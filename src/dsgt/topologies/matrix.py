@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from dsgt.core import Matrix
+from dsgt.core import Matrix, Network, Weights
 
 MatrixLike: TypeAlias = (
     "Tensor | np.ndarray[Any, Any] | scipy.sparse.sparray | scipy.sparse.spmatrix | list[list[float]]"
@@ -18,6 +18,11 @@ MatrixLike: TypeAlias = (
 
 def as_matrix(W: MatrixLike) -> Matrix:
     """W as a float64 NumPy array, or as a CSR array where it came sparse; square, not empty, without NaN."""
+    if isinstance(W, Network | Weights):
+        raise TypeError(
+            f"a weight matrix was expected, but {type(W).__name__} was given: Weights are made of matrices, and "
+            "networks of Weights, as in TorchPeers(Cycle([W0, W1]))"
+        )
     if isinstance(W, Tensor):
         W = W.detach().cpu().double()
         if W.layout != torch.strided:
