@@ -40,6 +40,7 @@ docs: .venv/installed-test
 faults: .venv/installed-test
 	cd tests && ../$(BIN)/python -m faults.suite
 	cd tests && ../$(BIN)/python -m faults.drift
+	cd tests && ../$(BIN)/python -m faults.asynchronous
 
 # Changes one line of the package at a time, in a copy, and sees that a test fails: some minutes, a table.
 mutants: .venv/installed-test

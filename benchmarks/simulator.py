@@ -6,9 +6,7 @@ python benchmarks/simulator.py
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -136,20 +134,6 @@ def against_two_products() -> None:
         )
 
 
-def sparse_against_dense() -> None:
-    """Where networks/products.py should change over: the time of a sparse product in that of a dense one."""
-    warnings.filterwarnings("ignore", message="Sparse")
-    for n in (64, 128, 512):
-        for degree in (2, n // 20, n // 10, n // 5):
-            graph = nx.random_regular_graph(degree + (n * degree) % 2, n, seed=0)
-            W = torch.from_numpy(nx.to_numpy_array(graph)).float()
-            sparse, v, out = W.to_sparse_csr(), torch.randn(n, 10_000), torch.empty(n, 10_000)
-            contenders = {"dense": partial(torch.mm, W, v, out=out), "sparse": partial(torch.mm, sparse, v, out=out)}
-            took = in_turn(contenders, turns=20)
-            print(f"{n:4d} nodes, {degree / n:4.0%} nonzero: sparse / dense {took['sparse'] / took['dense']:5.2f}")
-
-
 if __name__ == "__main__":
     against_numpy()
     against_two_products()
-    sparse_against_dense()

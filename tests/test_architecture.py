@@ -15,10 +15,12 @@ ROOT = Path(dsgt.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 ROOMS = """
-    _version text extras factories source randomness threads processes buffers flat layout
-    constraints
+    _version text extras factories source randomness threads processes buffers flat layout statistics
+    constraints schedules
     core
+    oracles
     topologies
+    compression
     gossip
     algorithms
     networks
@@ -30,6 +32,7 @@ ROOMS = """
     checkpoint
     measuring
     run
+    asynchronous
     optim
     theory
     fit
@@ -126,11 +129,17 @@ def test_algorithms_know_the_core_and_what_networks_are_made_of_only(file: Path)
     assert not reaches(file, "dsgt") - reaches(
         file,
         "dsgt.core",
+        "dsgt.oracles",
         "dsgt.randomness",
         "dsgt.topologies",
         "dsgt.gossip",
+        "dsgt.compression",
         "dsgt.constraints",
         "dsgt.algorithms",
+        "dsgt.asynchronous.algorithms",
+        "dsgt.asynchronous.core",
+        "dsgt.asynchronous.mail",
+        "dsgt.asynchronous.push_sum",
         "dsgt.text",
         "dsgt.factories",
     )
@@ -148,13 +157,14 @@ def test_the_core_knows_nobody():
 def test_only_one_file_speaks_to_each_transport():
     assert [f.name for f in FILES if reaches(f, "mpi4py")] == ["mpi.py"]
     assert [f.name for f in FILES if reaches(f, "torch.distributed")] == ["torchdist.py"]
+    assert [f.name for f in FILES if reaches(f, "zmq")] == ["zeromq.py"]
 
 
 def test_only_its_command_imports_what_reproduces_the_paper():
     assert {a for a, b in ARROWS if room(b) == "reproduce" and room(a) != "reproduce"} == {"commands.reproduce"}
 
 
-METHOD_FILES = [f for f in (ROOT / "algorithms").glob("[a-z]*.py") if f.stem != "named"]
+METHOD_FILES = [f for f in FILES if f.parent.name == "algorithms" and f.stem not in ("named", "__init__")]
 
 
 @pytest.mark.parametrize("file", METHOD_FILES, ids=lambda f: f.stem)

@@ -135,7 +135,7 @@ def test_what_is_finished_is_spoken_of_only_where_something_of_what_was_asked_is
     common += ["--out", str(tmp_path)]
     assert CliRunner().invoke(app, [*common, "--lr", "0.1"]).exit_code == 0
     assert (tmp_path / "finished.jsonl").is_file()
-    for mistake in (["--lr", "-1"], ["--lr", "0.1", "--partition", "foo"], ["--lr", "0.1", "--data", "mnist"]):
+    for mistake in (["--lr", "-1"], ["--lr", "0.1", "--partition", "foo"], ["--lr", "0.1", "--data", "mnits"]):
         done = CliRunner().invoke(app, [*common, *mistake])
         assert done.exit_code == 2
         assert "What is finished" not in done.output
@@ -151,7 +151,7 @@ def test_the_page_is_written_beside_what_a_comparison_saves(tmp_path):
     assert found.save(tmp_path / "a") == tmp_path / "a"
     names = {path.name for path in (tmp_path / "a").iterdir()}
     assert dsgt.report.save(found, tmp_path / "b") == tmp_path / "b" / "report.html"
-    assert {path.name for path in (tmp_path / "b").iterdir()} == names | {"report.html"}
+    assert {path.name for path in (tmp_path / "b").iterdir()} == names | {"report.html", "report.json", "table.tex"}
 
 
 def test_a_notebook_shows_the_table():
@@ -250,14 +250,18 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
     ("arguments", "message"),
     [
         (["dsgtt"], "did you mean 'dsgt'"),
-        (["dsgt", "--partition", "foo"], "expected equal, dirichlet:ALPHA or labels:COUNT"),
+        (["dsgt", "--partition", "foo"], "expected equal, dirichlet:ALPHA, labels:COUNT or groups"),
         (["dsgt", "--partition", "dirichlet:x"], "'x' is no number"),
         (["dsgt", "--nodes", "0"], "nodes is 0: input should be greater than or equal to 1"),
         (
-            ["dsgt", "--data", "mnist"],
-            "there is no data set called 'mnist' Known: digits, cifar10; or a folder, a file",
+            ["dsgt", "--data", "mnits"],
+            "there is no data set called 'mnits'; did you mean 'mnist'? Known: digits, cifar10, cifar100, mnist, "
+            "fashion-mnist, femnist; or a folder, a file",
         ),
-        (["dsgt", "--model", "gpt"], "there is no model called 'gpt' Known: logistic, lenet; or your own, module:name"),
+        (
+            ["dsgt", "--model", "gpt"],
+            "there is no model called 'gpt' Known: logistic, lenet, mlp, resnet20, transformer; or your own",
+        ),
         (["dsgt", "--data", "cifar10"], "with --data-dir on the command line"),
         (["dsgt", "--data", "cifar10", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),
         (["dsgt", "--config", "nowhere.toml"], "nowhere.toml"),
@@ -287,3 +291,12 @@ def test_methods_are_listed_with_their_needs():
     done = CliRunner().invoke(app, ["methods"])
     assert done.exit_code == 0
     assert all(name in done.output for name in dsgt.ALGORITHMS)
+
+
+def test_methods_with_compressed_messages_are_drawn_against_megabytes():
+    finals = {0.1: [1.0]}
+    assert comparison({"dsgt": finals, "dpsgd": finals}).axis == "epochs"
+    packed = comparison({"dsgt": finals, "beer:compress=top-k:0.05": finals})
+    assert packed.axis == "megabytes"
+    assert [panel.get_xlabel() for panel in packed.plot().axes] == ["megabytes sent"] * 3
+    assert packed.plot(against="epochs").axes[0].get_xlabel() == "epochs"

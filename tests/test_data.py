@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from sklearn.datasets import load_digits
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from dsgt.data import Full, Samples, cifar10, digits, partition, synthetic
-from dsgt.data.cifar10 import FOLDER, TEST, TRAIN, VARIABLE, locate, read_batch
+from dsgt.data.cifar import CIFAR10, TEST, TRAIN, read_batch
+from dsgt.data.published import VARIABLE
 from dsgt.data.samples import as_samples
 from dsgt.problems import LeastSquares, Logistic
 
@@ -130,7 +132,7 @@ def batch(count: int = 4, seed: int = 0) -> dict[bytes, Any]:
 
 
 def write(root: Path) -> Path:
-    folder = root / FOLDER
+    folder = root / CIFAR10.folder
     folder.mkdir(parents=True)
     for i, name in enumerate(TRAIN + TEST):
         (folder / name).write_bytes(pickle.dumps(batch(seed=i), protocol=2))
@@ -221,7 +223,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 def archive(root: Path) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        tar.add(write(root), arcname=FOLDER)
+        tar.add(write(root), arcname=CIFAR10.folder)
     return buffer.getvalue()
 
 
@@ -229,9 +231,9 @@ def test_a_missing_data_set_is_downloaded_checked_and_unpacked(tmp_path: Path, s
     url, served = server
     content = archive(tmp_path / "made")
     (served / "archive.tar.gz").write_bytes(content)
-    folder = locate(tmp_path / "data", download=True, url=url, md5=hashlib.md5(content).hexdigest())
+    folder = replace(CIFAR10, urls={url: hashlib.md5(content).hexdigest()}).locate(tmp_path / "data", download=True)
     assert sorted(p.name for p in folder.iterdir()) == sorted(TRAIN + TEST)
-    assert [p.name for p in (tmp_path / "data").iterdir()] == [FOLDER]  # nothing temporary stays
+    assert [p.name for p in (tmp_path / "data").iterdir()] == [CIFAR10.folder]  # nothing temporary stays
     assert len(cifar10(tmp_path / "data")[0]) == 20
 
 
@@ -244,7 +246,9 @@ def test_somebody_at_the_terminal_is_asked(
     (served / "archive.tar.gz").write_bytes(content)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: "y" if agreed else "")
-    call = functools.partial(locate, tmp_path / "data", download=None, url=url, md5=hashlib.md5(content).hexdigest())
+    call = functools.partial(
+        replace(CIFAR10, urls={url: hashlib.md5(content).hexdigest()}).locate, tmp_path / "data", download=None
+    )
     if agreed:
         assert call().is_dir()
     else:
@@ -260,7 +264,7 @@ def test_a_failed_download_says_why_and_leaves_nothing(tmp_path: Path, server: t
     expected = {
         "wrong checksum": "but 0123 is published",
         "truncated archive": "cannot be unpacked",
-        "other archive": f"holds no folder {FOLDER}",
+        "other archive": f"holds no folder {CIFAR10.folder}",
         "not found": "cannot be reached",
         "no server": "Either try again with a network, or download it on another machine",
     }[damage]
@@ -280,5 +284,5 @@ def test_a_failed_download_says_why_and_leaves_nothing(tmp_path: Path, server: t
     if damage == "no server":
         url = "http://127.0.0.1:9/archive.tar.gz"
     with pytest.raises((ValueError, ConnectionError), match=expected):
-        locate(tmp_path / "data", download=True, url=url, md5=md5)
+        replace(CIFAR10, urls={url: md5}).locate(tmp_path / "data", download=True)
     assert list((tmp_path / "data").iterdir()) == []

@@ -73,7 +73,7 @@ def test_a_notebook_shows_its_curves():
         ({"method": "dsgtt"}, "did you mean 'dsgt'"),
         ({"weights": "fdl"}, "did you mean 'fdla'"),
         ({"graph": "rng"}, "did you mean 'ring'"),
-        ({"partition": "foo"}, "expected equal, dirichlet:ALPHA or labels:COUNT"),
+        ({"partition": "foo"}, "expected equal, dirichlet:ALPHA, labels:COUNT or groups"),
         ({"epochs": 0}, "epochs is 0; give how often"),
         ({"model": 3}, "model is a int; expected an nn.Module"),
         ({"model": lambda: 3}, "model gives a int; expected an nn.Module"),

@@ -129,7 +129,7 @@ def test_the_digits_are_read_without_importing_scikit_learn():
 def test_every_package_that_an_extra_brings_is_known_by_it():
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     for module, extra in EXTRAS.items():
-        package = {"sklearn": "scikit-learn", "PIL": "pillow"}.get(module, module)
+        package = {"sklearn": "scikit-learn", "PIL": "pillow", "zmq": "pyzmq"}.get(module, module)
         assert any(line.startswith(f"{package}>") for line in extras[extra]), module
 
 

@@ -14,7 +14,9 @@ from torch import Tensor
 import dsgt
 from dsgt.core import Done, Network, tensors
 from dsgt.networks import Clocked, Cycle, Dense, stragglers
+from dsgt.networks.sparse import SparseProduct, is_faster
 from dsgt.run import iterate
+from dsgt.threads import threads
 from dsgt.topologies.weights import averaging, metropolis
 from support.cases import CASES, F64, both, graph, quadratic
 from support.events import Events
@@ -34,6 +36,35 @@ def test_dense_multiplies_by_w_whatever_holds_it(dtype: torch.dtype, n: int):
         mixed = Dense(held)(v)
         assert mixed.dtype == dtype
         assert (mixed - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_product_by_nonzero_weights_is_the_product_and_adding_it_changes_no_bit(dtype: type, cores: int):
+    n, m, some = 40, 60_000, np.random.default_rng(0)
+    W = metropolis(nx.random_regular_graph(4, n, seed=0))
+    product = SparseProduct(W, np.dtype(dtype))
+    v, total = (some.standard_normal((n, m)).astype(dtype) for _ in range(2))
+    made = np.full_like(v, np.nan)
+    with threads(cores):
+        product.times(v, made)
+        assert np.abs(made - W @ v.astype(float)).max() < 50 * np.finfo(dtype).eps
+        apart = total + made
+        product.add_times(v, total)
+        assert np.array_equal(total, apart)
+        wide = np.empty((n, 2 * m), dtype)
+        product.times(v[:, ::-1], wide[:, ::2])  # neither lies in one piece
+        assert np.array_equal(wide[:, ::2], made[:, ::-1])
+
+
+def test_which_product_is_taken_depends_on_sizes_alone_and_a_sparse_one_that_derives_goes_through_torch():
+    assert is_faster(64, 3 * 64, 50)
+    assert is_faster(1000, 3 * 1000, 1)
+    assert not is_faster(8, 3 * 8, 50)
+    assert not is_faster(64, 64 * 32, 650)
+    W, v = metropolis(nx.cycle_graph(200)), torch.randn(200, 3, dtype=F64, requires_grad=True)
+    Dense(W)(v).square().sum().backward()
+    assert torch.allclose(v.grad, torch.from_numpy(2 * W.T @ W) @ v.detach())
 
 
 def test_a_flow_is_the_mixing_less_the_vector_and_sums_to_zero_at_the_size_of_the_differences():

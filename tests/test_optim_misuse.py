@@ -87,7 +87,14 @@ def swapped(model: nn.Module, k: int) -> None:
         p.data = old
 
 
-@pytest.mark.parametrize("meddle", [replaced, by_vector, swapped])
+def flattened(model: nn.Module, k: int) -> None:
+    """What ``RNN.flatten_parameters`` does on a GPU, where it moves all weights into one piece of memory."""
+    memory = parameters_to_vector(model.parameters()).detach().clone()
+    for p, part in zip(model.parameters(), memory.split([p.numel() for p in model.parameters()]), strict=True):
+        p.data = part.view_as(p)
+
+
+@pytest.mark.parametrize("meddle", [replaced, by_vector, swapped, flattened])
 def test_parameters_that_were_given_other_memory_are_followed(meddle: Callable[[nn.Module, int], None]):
     expected = everywhere(train)
     assert torch.equal(everywhere(lambda network: train(network, meddle=meddle)), expected)

@@ -7,9 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsgt.buffers import is_large
 from dsgt.data import Bernoulli, Full, Samples, Shards, WithoutReplacement, WithReplacement, partition, synthetic
 from dsgt.data.sampling import Sampling
 from dsgt.problems import LeastSquares, Logistic
+from dsgt.threads import threads
 
 F64 = torch.float64
 ROUNDING = 1e-12  # sums of some hundred terms of size one
@@ -81,9 +83,30 @@ def test_small_batches_give_the_same_gradients_as_large_ones(
     problem = make(kind, SIZES[sizes], WAYS[way], l2=0.3)
     x = models(problem.nodes, problem.dim)
     small = [problem.oracle(7)(x, k) for k in (0, 3)]
-    monkeypatch.setattr("dsgt.problems.numpy_gradients.MOST_NUMBERS", 0)
+    monkeypatch.setattr("dsgt.problems.numpy_gradients.IN_CACHE", 2 * problem.rows.shape[1])
+    apart = [problem.oracle(7)(x, k) for k in (0, 3)]  # one or two nodes at a time
+    assert all((a - b).abs().max() < ROUNDING for a, b in zip(small, apart, strict=True))
+    monkeypatch.setattr("dsgt.problems.numpy_gradients.SORTED_FROM", 0)
+    assert all(torch.equal(problem.oracle(7)(x, k), g) for k, g in zip((0, 3), apart, strict=True))
+    with threads(2):
+        both = [problem.oracle(7)(x, k) for k in (0, 3)]
+    assert all((a - b).abs().max() < ROUNDING for a, b in zip(small, both, strict=True))
+    monkeypatch.setattr("dsgt.problems.numpy_gradients.MOST_MULTIPLICATIONS", 0)
     large = [problem.oracle(7)(x, k) for k in (0, 3)]
     assert all((a - b).abs().max() < ROUNDING for a, b in zip(small, large, strict=True))
+
+
+def test_a_gradient_that_somebody_keeps_is_not_overwritten() -> None:
+    problem = make("five classes", [4] * 2800, WithReplacement(eta=0.5))
+    oracle, x = problem.oracle(0), models(2800, problem.dim)
+    assert is_large(x)
+    first = oracle(x, 0)
+    kept = first.clone()
+    assert not torch.equal(oracle(x, 1), kept)
+    assert torch.equal(first, kept)
+    at = first.data_ptr()
+    del first
+    assert oracle(x, 2).data_ptr() == at  # and then it is used again
 
 
 @settings(deadline=None, max_examples=25)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import l1_loss, mse_loss
 
 from dsgt.data import Bernoulli, Full, Samples, WithoutReplacement, WithReplacement, digits, partition
 from dsgt.data.sampling import Sampling
@@ -46,7 +47,28 @@ def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.GroupNorm(2, 16), nn.Linear(16, 10))
 
 
-MODULES = {"lenet": lambda: lenet(channels=1, size=8), "mlp": mlp, "tied": Tied}
+class Averaged(nn.Module):
+    """Not elementwise: over the samples of a batch, or over the nodes."""
+
+    def forward(self, v: Tensor) -> Tensor:
+        return v - v.mean(dim=0, keepdim=True)
+
+
+class Doubled(nn.Tanh):
+    def forward(self, v: Tensor) -> Tensor:
+        return 2 * super().forward(v)
+
+
+def known(last: type[nn.Module] = nn.Tanh) -> nn.Module:
+    """All kinds of layers that can be stacked, some shared, some frozen, some without a bias."""
+    shared, frozen = nn.Linear(8, 8, bias=False), nn.Linear(8, 8).requires_grad_(False)
+    middle = nn.Sequential(nn.GELU(), shared, nn.LayerNorm((8, 8)), nn.Dropout(0.0), shared)
+    plain = nn.LayerNorm(16, elementwise_affine=False)
+    layers = [nn.Linear(8, 8), middle, frozen, last(), nn.Flatten(), nn.Linear(64, 16), plain, nn.Linear(16, 10)]
+    return nn.Sequential(*layers)
+
+
+MODULES = {"known": known, "lenet": lambda: lenet(channels=1, size=8), "mlp": mlp, "tied": Tied}
 
 
 def some(problem: Model) -> Tensor:
@@ -61,6 +83,10 @@ def test_every_strategy_and_every_lone_node_gives_the_same_gradients(module: str
     found = {}
     net = MODULES[module]()
     for strategy in [*STRATEGIES, "auto"]:
+        if strategy == "stacked" and module != "known":
+            with pytest.raises(ValueError, match="choose auto"):
+                Model(net, FEW, shards, WAYS[way], strategy=strategy)
+            continue
         problem = Model(net, FEW, shards, WAYS[way], l2=0.1, strategy=strategy)
         x = some(problem)
         found[strategy] = problem.oracle(3)(x, 5)
@@ -110,6 +136,40 @@ def test_the_users_module_is_only_read() -> None:
     problem.loss(some(problem))
     assert all(torch.equal(v, before[name]) and v.dtype == torch.float32 for name, v in net.state_dict().items())
     assert all(p.grad is None for p in net.parameters())
+
+
+@pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(), nn.CrossEntropyLoss(label_smoothing=0.1), l1_loss, mse_loss])
+def test_stacked_nodes_have_the_gradients_of_a_loop_for_every_loss(loss: Any) -> None:
+    data = (
+        FEW
+        if isinstance(loss, nn.CrossEntropyLoss)
+        else Samples(FEW.features, FEW.features[:, 0, :2].flatten(1)[:, :10])
+    )
+    x = some(Model(known(), data, EQUAL, Full(), loss=loss))
+    loop, stacked = (
+        Model(known_again, data, EQUAL, WithReplacement(eta=0.3), loss=loss, strategy=strategy).oracle(0)(x, 0)
+        for known_again in [known()]
+        for strategy in ("loop", "stacked")
+    )
+    assert (loop - stacked).abs().max() < ROUNDING
+
+
+def test_a_layer_that_is_a_subclass_or_is_looked_at_is_not_stacked() -> None:
+    looked_at = known()
+    looked_at[0].register_forward_hook(lambda layer, given, made: 2 * made)
+    for net in (known(Doubled), looked_at):
+        with pytest.raises(ValueError, match="choose auto"):
+            Model(net, FEW, EQUAL, Full(), strategy="stacked")
+
+
+def test_a_stacked_gradient_that_is_not_that_of_a_loop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsgt.problems.stacked.ELEMENTWISE", {nn.Tanh, nn.GELU, Averaged})
+    problem = Model(known(Averaged), FEW, EQUAL, Full(), strategy="stacked")
+    with pytest.raises(ValueError, match="not that of a loop"):
+        problem.oracle(0)(some(problem), 0)
+    problem = Model(known(Averaged), FEW, EQUAL, Full())
+    problem.oracle(0)(some(problem), 0)
+    assert problem.chosen != "stacked"
 
 
 def test_measuring_the_strategies_happens_once_and_leaves_the_thread_count() -> None:
@@ -163,10 +223,8 @@ def flat(*layers: nn.Module) -> nn.Module:
 
 
 REFUSED: list[tuple[nn.Module, dict[str, Any], str]] = [
-    (flat(nn.BatchNorm1d(10)), {}, "use GroupNorm or LayerNorm"),
-    (flat(nn.Dropout(0.5)), {}, "one global random stream"),
-    (Noisy(64, 10), {}, "different outputs"),
-    (Counting(), {}, "changes its buffers"),
+    (Noisy(64, 10), {}, "draws numbers or changes its buffers in evaluation mode"),
+    (Counting(), {}, "draws numbers or changes its buffers in evaluation mode"),
     (nn.Flatten(), {}, "nothing to train"),
     (nn.Linear(63, 10), {}, r"cannot take samples of shape \(1, 8, 8\)"),
     (flat(nn.Linear(10, 5)), {}, "there are 5 classes"),
@@ -175,7 +233,9 @@ REFUSED: list[tuple[nn.Module, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "options", "message"), REFUSED, ids=[m for *_, m in REFUSED])
+@pytest.mark.parametrize(
+    ("module", "options", "message"), REFUSED, ids=[f"{i} {m}" for i, (*_, m) in enumerate(REFUSED)]
+)
 def test_what_cannot_be_trained_exactly_is_refused_with_a_reason(
     module: nn.Module, options: dict[str, Any], message: str
 ) -> None:

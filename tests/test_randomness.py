@@ -1,6 +1,7 @@
 """Numbers without state must be as good as numbers with it: uniform, and independent across every coordinate."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsgt.randomness import absorb, bits, integers, uniform
+from dsgt.randomness import absorb, bits, integers, seeded, uniform
 
 MANY = 40_000
 RARE = 1e-4  # a p-value below it would be seen once in ten thousand honest seeds; the seeds here are fixed
@@ -117,3 +118,17 @@ def test_nothing_touches_the_global_random_state() -> None:
     before = torch.get_rng_state()
     uniform(0, torch.arange(10))
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_torchs_own_stream_is_a_function_of_the_seed_for_a_while_and_one_threads_at_a_time():
+    def draw(seed: int) -> torch.Tensor:
+        with seeded(seed):
+            return torch.cat([torch.rand(1) for _ in range(200)])
+
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    alone = [draw(seed) for seed in range(4)]
+    assert not torch.equal(alone[0], alone[1])
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(a, b) for a, b in zip(alone * 5, pool.map(draw, [0, 1, 2, 3] * 5), strict=True))
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -89,7 +89,7 @@ def test_a_restart_makes_every_invariant_true_again_and_keeps_the_models(name: s
         y, g = case.algorithm.tracker
         assert torch.equal(fields[y].mean(dim=0), fields[g].mean(dim=0))
     if case.algorithm.zero_sum:
-        assert not fields[case.algorithm.zero_sum].any()
+        assert fields[case.algorithm.zero_sum].sum(dim=0).abs().max() < 1e-14  # flows at the models' size, added up
 
 
 def test_drift_is_measured_where_there_is_something_to_drift():

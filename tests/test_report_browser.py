@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from plotly.offline import get_plotlyjs
 
-from dsgt.report import page
+import dsgt
+from dsgt.report import index, page, summary
+from dsgt.report.page import fields
 from support.browser import BROWSER, Browser
 from support.invented_comparison import comparison
 from test_report import HOSTILE, hostile
@@ -39,7 +42,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(page(comparison(FINALS)), encoding="utf-8")
+    path.write_text(page(comparison(FINALS, apart=4)), encoding="utf-8")
     return path
 
 
@@ -81,18 +84,133 @@ def test_the_axis_and_the_logarithm_can_be_switched_and_the_command_copied(brows
 def test_a_method_that_is_switched_off_is_gone_everywhere_until_it_is_switched_on(browser: Browser, report: Path):
     browser.open(report)
     seen = "[...document.querySelectorAll('[data-method=\"1\"]')].map(e => e.checkVisibility())"
-    assert browser.run(seen) == [True, True, True]  # results, costs, weights
+    assert browser.run(seen) == [True] * 4  # results, costs, its card, weights
     browser.run("document.querySelector('[data-toggle=\"1\"]').focus()")
     browser.press(" ")
     assert browser.run("document.querySelector('[data-toggle=\"1\"]').ariaPressed") == "false"
     assert browser.run(f"{PLOTS}.map(id => document.getElementById(id).data.some(t => t.name === 'dpsgd'))") == (
         [False] * 5
     )
-    assert browser.run(seen) == [False, False, False]
+    assert browser.run(seen) == [False] * 4
     for number in (0, 2, 3, 1):  # with nobody left there is nothing to draw, and no error either
         browser.run(f"document.querySelector('[data-toggle=\"{number}\"]').click()")
     assert browser.run(NAMES.format("plot-loss")) == ["dpsgd"]
     assert browser.complaints() == []
+
+
+def test_the_nodes_distances_are_shown_on_the_graph_and_moved_by_the_keyboard(browser: Browser, report: Path):
+    browser.open(report)
+    fills = "[...document.querySelectorAll('[data-drawing]:not([data-off]) circle')].map(c => c.style.fill)"
+    said, value = "document.getElementById('apart-said').textContent", "document.getElementById('apart-time').value"
+    browser.run("document.getElementById('apart-time').focus()")
+    browser.strike("Home", 36)
+    assert browser.run(said) == "after round 0: node 3 is farthest, 4"
+    first = browser.run(fills)
+    assert len(set(first)) == 4
+    assert first[3].startswith("color-mix(in srgb, var(--apart)")
+    browser.strike("ArrowRight", 39)
+    assert browser.run(value) == "1"
+    assert browser.run(said) == "after round 10: node 3 is farthest, 2"
+    assert browser.run(fills) != first
+    browser.strike("End", 35)
+    assert browser.run(said) == "after round 40: node 3 is farthest, 0.25"
+    assert browser.run("document.querySelector('[data-node=\"1\"] title').textContent").endswith(
+        "; 0.13 from the mean model"
+    )
+    # D² ran with other weights, which are then the ones that are drawn; centralized SGD has nothing to show
+    shown = "document.querySelector('[data-drawing]:not([data-off])').dataset.rule"
+    assert browser.run(shown) == "metropolis"
+    names = "[...document.getElementById('apart-method').options].map(o => o.textContent)"
+    assert browser.run(names) == ["dsgt", "dpsgd", "d2"]
+    choose = "const m = document.getElementById('apart-method'); m.value = '2'; m.dispatchEvent(new Event('change'))"
+    browser.run(f"{{ {choose} }}")
+    assert browser.run(shown) == "lazy-metropolis"
+    assert browser.run(said) == "after round 20: node 3 is farthest, 1"  # where its first seed diverged
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_and_lines_stand_out_from_what_is_behind_them(browser: Browser, report: Path, dark: bool):
+    """As WCAG 2.2 counts: 4.5 for text, 3 for what is drawn."""
+    browser.open(report, dark=dark)
+    rgb = "(n) => {{ const i = document.createElement('i'); document.body.append(i); i.style.color = `var(--${{n}})`; "
+    rgb += "const c = getComputedStyle(i).color.match(/[\\d.]+/g).map(Number); i.remove(); return c }}"
+    names = ["card", "paper", "wash", "ink", "soft", "accent", "negative", "c-ink", *(f"c-{k}" for k in range(6))]
+    found = browser.run(f"{names}.map({rgb.replace('{{', '{').replace('}}', '}')})")
+    colours = dict(zip(names, found, strict=True))
+
+    def light(name: str) -> float:
+        parts = [c / 255 for c in colours[name][:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(a: str, b: str) -> float:
+        low, high = sorted((light(a), light(b)))
+        return (high + 0.05) / (low + 0.05)
+
+    for behind in ("card", "paper"):
+        assert min(contrast(name, behind) for name in ("ink", "soft", "accent", "negative")) >= 4.5
+    assert contrast("ink", "wash") >= 4.5
+    assert min(contrast(name, "card") for name in names if name.startswith("c-")) >= 3
+
+
+def test_every_switch_is_reached_by_the_tab_key_and_has_a_name(browser: Browser, report: Path):
+    browser.open(report)
+    wanted = (
+        "[...document.querySelectorAll('button, select, input, summary, a[href]')].filter(e => e.checkVisibility())"
+    )
+    groups = f"new Set({wanted}.map(e => e.type === 'radio' ? e.name : e)).size"
+    reached: set[int] = set()
+    for _ in range(80):
+        browser.strike("Tab", 9)
+        reached.add(browser.run(f"{wanted}.indexOf(document.activeElement)"))
+        if len(reached - {-1}) == browser.run(groups):
+            break
+    assert len(reached - {-1}) == browser.run(groups)
+    nameless = f"{wanted}.filter(e => !(e.ariaLabel || e.labels?.length || e.textContent.trim())).length"
+    assert browser.run(nameless) == 0
+
+
+def test_twenty_methods_with_five_seeds_make_a_small_page_that_is_drawn_whole(browser: Browser, tmp_path: Path):
+    names = list(dsgt.ALGORITHMS)[:20]
+    found = comparison({name: {0.1: [0.3] * 5, 0.2: [0.4] * 5} for name in names}, apart=4)
+    path = tmp_path / "many.html"
+    path.write_text(page(found), encoding="utf-8")
+    assert path.stat().st_size - len(get_plotlyjs().encode()) < 200_000
+    browser.open(path)
+    assert len(browser.run(NAMES.format("plot-loss"))) == 20
+    assert browser.run("document.querySelectorAll('details.card[open]').length") == 0  # closed: there are many
+    assert not browser.run(WIDER)
+    assert browser.complaints() == []
+
+
+def test_an_index_has_every_comparison_and_any_two_side_by_side(browser: Browser, tmp_path: Path):
+    losses = {"ring": 0.3, "star": 0.5, "path": 0.4}
+    for name, loss in losses.items():
+        (tmp_path / name).mkdir()
+        found = comparison({"dsgt": {0.1: [loss] * 3}, "dpsgd": {0.1: [2 * loss] * 3}}, graph=name)
+        summary.write(summary.summary(found, fields(found.settings)), tmp_path / name)
+    browser.open(index([tmp_path], tmp_path / "index.html"))
+    links = browser.run("[...document.querySelectorAll('tbody a')].map(a => [a.textContent, a.getAttribute('href')])")
+    assert links == [[name, f"{name}/report.html"] for name in ("path", "ring", "star")]
+    text = "document.getElementById('{}').textContent"
+    assert browser.run(text.format("differ")) == "They differ in graph path and ring."
+    browser.run("{ const s = document.getElementById('right'); s.value = '2'; s.dispatchEvent(new Event('change')) }")
+    assert browser.run(text.format("differ")) == "They differ in graph path and star."
+    assert browser.run(text.format("right-name")) == "star"
+    assert browser.run(text.format("right-table")).startswith("methodlrtraining loss")
+    assert "0.5" in browser.run(text.format("right-table"))
+    scale = "['left-plot', 'right-plot'].map(id => document.getElementById(id)._fullLayout.yaxis.range)"
+    one, two = browser.run(scale)
+    assert one == two
+    choose = "{ const e = document.getElementById('%s'); e.value = '%s'; e.dispatchEvent(new Event('change')) }"
+    browser.run(choose % ("figure", "consensus"))
+    browser.run(choose % ("against", "megabytes"))
+    assert browser.run("document.querySelector('#left-plot .xtitle').textContent") == "megabytes sent"
+    assert browser.run("document.getElementById('right-plot').data[0].y.at(-1)") == 0.41
+    assert not browser.run(WIDER)
+    assert browser.complaints() == []
+    assert browser.requests() == []
 
 
 def test_it_fits_a_phone(browser: Browser, report: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dsgt
-from support.tables import FILES, ROOT, TABLES, equation, methods, renewed, stability
+from support.tables import FILES, FIRST, ROOT, TABLES, equation, methods, others, renewed, stability
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -19,6 +19,8 @@ def test_every_table_stands_somewhere_and_holds_every_method():
     pages = "".join((ROOT / file).read_text() for file in FILES)
     assert all(f"<!-- table: {name} -->" in pages for name in TABLES)
     assert all(f"`{name}`" in methods() for name in dsgt.ALGORITHMS)
+    readme = methods(FIRST) + others()
+    assert all(f"`{name}`" in readme for name in dsgt.ALGORITHMS | dsgt.algorithms.COMPOSITIONS)
     assert len(stability().splitlines()) == 2 + len(dsgt.ALGORITHMS)
 
 

@@ -19,6 +19,7 @@ from dsgt.commands import plan as plan_command
 from dsgt.problems import LeastSquares, Logistic
 from dsgt.theory.plan import Plan, plan
 from dsgt.theory.plan_picture import draw_plan
+from dsgt.theory.traffic import rounds_of_all
 
 
 def asked(tmp_path: Path, *options: str) -> tuple[int, str]:
@@ -41,7 +42,7 @@ def test_the_command_answers_every_question_and_draws_a_picture(tmp_path: Path):
 def test_the_flags_are_those_of_compare_and_the_old_ones_work(tmp_path: Path):
     known = {flag for p in typer.main.get_command(compare.app).params for flag in p.opts}
     ours = {flag for p in typer.main.get_command(plan_command.app).params for flag in p.opts}
-    assert ours - known == {"--rounds", "--l2", "--seed", "--picture", "--root", "--skew"}
+    assert ours - known == {"--rounds", "--l2", "--seed", "--picture", "--root", "--skew", "--parameters"}
     same = ["--nodes", "4", "--rounds", "100", "--compute", "1e-4", "--bandwidth", "1.25e6"]
     new, old = (asked(tmp_path, *same, *more) for more in (["--partition", "dirichlet:0.5"], ["--skew", "0.5"]))
     assert new == old
@@ -49,6 +50,27 @@ def test_the_flags_are_those_of_compare_and_the_old_ones_work(tmp_path: Path):
     assert "differ in size" in new[1]
     assert "bytes/1.25e+06" in new[1]
     assert "a gradient 0.0001 s a sample" in new[1]
+
+
+def test_of_a_model_whose_size_is_known_a_plan_tells_what_every_method_sends(tmp_path: Path):
+    code, text = asked(tmp_path, "--parameters", "1e6", "--nodes", "6", "--bandwidth", "12.5e6", "--latency", "0.01")
+    assert code == 0, text
+    assert "6 nodes, at most 2 neighbours each, 1,000,000 parameters" in text
+    assert not (tmp_path / "plan.png").exists()
+    W = topologies.metropolis(topologies.ring(6))
+    link = {"latency": 0.01, "bandwidth": 12.5e6}
+    found = {(r.compressor, name): r for r in rounds_of_all(W, 10**6, **link) for name in r.methods}
+    assert {name for _, name in found} == {
+        name for name in dsgt.ALGORITHMS | dsgt.algorithms.COMPOSITIONS if name not in ("d2", "led", "rps", "relay-sgd")
+    }
+    tracking, beer = found["", "dsgt"], found["top-k:0.01", "beer"]
+    assert (tracking.megabytes, beer.megabytes) == (8.0, 0.16)
+    assert tracking.seconds == pytest.approx(2 * 2 * 4e6 / 12.5e6 + 2 * 0.01)
+    assert beer.seconds == pytest.approx(2 * 2 * 8e4 / 12.5e6 + 2 * 0.01)
+    assert ("top-k:0.01", "lead") not in found  # which needs an unbiased one
+    busy = {(r.compressor, name): r for r in rounds_of_all(W, 10**6, **link, compute=1.0) for name in r.methods}
+    assert busy["top-k:0.01", "beer"].seconds == 1.0  # all of it travels behind the gradient
+    assert busy["", "dsgt"].seconds == pytest.approx(1 + tracking.seconds / 2)  # half of it
 
 
 def test_epochs_are_rounds_by_the_batch(tmp_path: Path):
@@ -81,6 +103,7 @@ def test_rounds_are_said_as_people_say_them(rounds: float, said: str):
         (["--rounds", "0"], "rounds"),
         (["--nodes", "6", "--graph", "ring", "--weights", "local-degree"], "rho"),
         (["--batch", "2", "--nodes", "6"], "batch"),
+        (["--parameters", "0.5"], "0.5 is no number of parameters, such as 25e6"),
     ],
 )
 def test_bad_options_are_refused_in_words(tmp_path: Path, options: list[str], says: str):

@@ -16,7 +16,7 @@ from dsgt import data
 from dsgt.core import Done, Eigenvalues, Mix, Pending, Polynomial
 from dsgt.networks import Cycle, Dense
 from dsgt.problems import LeastSquares, Logistic, Model
-from dsgt.problems.base import Oracle, Problem
+from dsgt.problems.base import GradientFunction, Problem
 from dsgt.theory import Constants, Link, corollary_1, corollary_2, estimate, speedup, theorem_1, theorem_2
 from dsgt.theory.curvature import power_iteration
 from dsgt.theory.measured import measured_limit
@@ -185,7 +185,7 @@ class Wrapped(Problem):
     def start(self, seed: int) -> Tensor:
         return self.inner.start(seed)
 
-    def oracle(self, seed: int) -> Oracle:
+    def oracle(self, seed: int) -> GradientFunction:
         return self.inner.oracle(seed)
 
     def loss(self, x: Tensor) -> Tensor:

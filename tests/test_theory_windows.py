@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import dsgt
 from dsgt import data, theory, topologies
+from dsgt.algorithms import COMPOSITIONS
 from dsgt.cli import app
 from dsgt.core import Algorithm
 from dsgt.networks import Dense
@@ -58,12 +59,15 @@ def planned() -> Plan:
 
 def test_every_method_has_a_line_in_a_plan_and_a_learning_rate_where_it_may_be_used():
     lines = {fit.method: fit for fit in planned().methods()}
-    assert list(lines) == list(dsgt.ALGORITHMS)
+    assert list(lines) == list(dsgt.ALGORITHMS | COMPOSITIONS)
     for name, fit in lines.items():
         assert "it fails" not in fit.verdict, (name, fit)
         assert (fit.lr > 0) == (not fit.verdict.startswith("no: ")), (name, fit)
     assert lines["gtadam"].lr == math.inf
     assert "rescales its steps" in lines["gtadam"].verdict
+    assert lines["fedavg"].how.startswith("measured")  # on what it makes of the ring
+    assert "about" not in lines["fedavg"].verdict  # the distance is known for the ring's own W only
+    assert "about" in lines["dpsgd"].verdict
 
 
 def test_a_method_that_cannot_be_made_without_parameters_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -91,7 +95,7 @@ def test_where_links_have_a_direction_a_plan_tells_which_methods_need_less():
             name = cells[1] or name  # a narrow terminal folds a row
             lines[name] = " ".join([lines.get(name, ""), *cells[2:]])
     lines = {name: " ".join(line.split()) for name, line in lines.items()}
-    assert set(lines) == set(dsgt.ALGORITHMS)
+    assert set(lines) == set(dsgt.ALGORITHMS | COMPOSITIONS)
     assert "no: needs doubly stochastic" in lines["dsgt"]
     assert "no: needs W = 1/n everywhere" in lines["sgd"]
     assert "biased" in lines["sgp"]

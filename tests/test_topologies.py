@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.text import nearest
 from dsgt.theory import usable
 from dsgt.topologies import GRAPHS, WEIGHTS, eigen
@@ -169,10 +169,12 @@ def test_who_may_use_weights_is_told_with_why_not() -> None:
     assert (d.lambda_2, d.lambda_n) == (pytest.approx(0.6), pytest.approx(-0.6))
     assert d.rounds_to_halve == pytest.approx(math.log(0.5) / math.log(0.6))
     assert (d.messages, d.max_degree) == (12, 2)
-    assert set(methods) == set(ALGORITHMS)
-    assert methods["dsgt"] == ""
+    assert set(methods) == set(ALGORITHMS | COMPOSITIONS)
+    assert methods["dsgt"] == methods["detag"] == ""
     assert "lift" in methods["d2"]
-    assert usable(topologies.push_weights(topologies.directed_ring(5)))["sgp"] == ""
+    directed = usable(topologies.push_weights(topologies.directed_ring(5)))
+    assert directed["sgp"] == ""
+    assert "needs a symmetric W" in directed["mg-dsgd"]
     with pytest.raises(AttributeError, match=r"theory\.usable"):
         d.methods  # noqa: B018 - where it used to be
 

@@ -17,23 +17,38 @@ from dsgt.extras import explained
 if TYPE_CHECKING:  # the same list for editors and type checkers; a test compares the two
     from dsgt import algorithms as algorithms
     from dsgt import checkpoint as checkpoint
+    from dsgt import compression as compression
     from dsgt import data as data
     from dsgt import metrics as metrics
     from dsgt import networks as networks
+    from dsgt import oracles as oracles
     from dsgt import problems as problems
     from dsgt import randomness as randomness
     from dsgt import report as report
+    from dsgt import schedules as schedules
     from dsgt import theory as theory
     from dsgt import topologies as topologies
     from dsgt.algorithms import *  # noqa: F403
+    from dsgt.asynchronous.algorithms import ADPSGD as ADPSGD
+    from dsgt.asynchronous.algorithms import AGP as AGP
+    from dsgt.asynchronous.algorithms import APPG as APPG
+    from dsgt.asynchronous.algorithms import AsySONATA as AsySONATA
+    from dsgt.asynchronous.algorithms import AsySPA as AsySPA
+    from dsgt.asynchronous.core import AsyncAlgorithm as AsyncAlgorithm
+    from dsgt.asynchronous.events import Absence as Absence
+    from dsgt.asynchronous.peers import AsyncPeers as AsyncPeers
+    from dsgt.asynchronous.run import run_async as run_async
     from dsgt.comparison import Comparison as Comparison
     from dsgt.comparison import Settings as Settings
     from dsgt.comparison import compare as compare
+    from dsgt.comparison import sweep as sweep
     from dsgt.core import Algorithm as Algorithm
     from dsgt.core import Inner as Inner
+    from dsgt.core import Local as Local
     from dsgt.core import Mix as Mix
     from dsgt.core import Needs as Needs
     from dsgt.core import Network as Network
+    from dsgt.core import Oracle as Oracle
     from dsgt.core import Pending as Pending
     from dsgt.core import restart_tracking as restart_tracking
     from dsgt.core import settle as settle
@@ -43,21 +58,40 @@ if TYPE_CHECKING:  # the same list for editors and type checkers; a test compare
     from dsgt.networks import NeighbourError as NeighbourError
     from dsgt.networks import alone as alone
     from dsgt.optim import Optimizer as Optimizer
+    from dsgt.optim.asynchronous import AsyncOptimizer as AsyncOptimizer
+    from dsgt.oracles import AVRG as AVRG
+    from dsgt.oracles import SAG as SAG
+    from dsgt.oracles import SAGA as SAGA
+    from dsgt.oracles import SARAH as SARAH
+    from dsgt.oracles import STORM as STORM
+    from dsgt.oracles import SVRG as SVRG
+    from dsgt.oracles import Momentum as Momentum
+    from dsgt.oracles import Stale as Stale
     from dsgt.run import Result as Result
     from dsgt.run import iterate as iterate
     from dsgt.run import run as run
 
 _ROOMS = (
-    *("algorithms", "checkpoint", "data", "metrics", "networks", "problems", "randomness", "report", "theory"),
-    "topologies",
+    *("algorithms", "checkpoint", "compression", "data", "metrics", "networks", "oracles", "problems", "randomness"),
+    *("report", "schedules", "theory", "topologies"),
 )
 _NAMES = {
-    "dsgt.comparison": ("Comparison", "Settings", "compare"),
-    "dsgt.core": ("Algorithm", "Inner", "Mix", "Needs", "Network", "Pending", "restart_tracking", "settle"),
+    "dsgt.asynchronous.algorithms": ("ADPSGD", "AGP", "APPG", "AsySONATA", "AsySPA"),
+    "dsgt.asynchronous.core": ("AsyncAlgorithm",),
+    "dsgt.asynchronous.events": ("Absence",),
+    "dsgt.asynchronous.peers": ("AsyncPeers",),
+    "dsgt.asynchronous.run": ("run_async",),
+    "dsgt.comparison": ("Comparison", "Settings", "compare", "sweep"),
+    "dsgt.core": (
+        *("Algorithm", "Inner", "Local", "Mix", "Needs", "Network", "Oracle", "Pending"),
+        *("restart_tracking", "settle"),
+    ),
     "dsgt.divergence": ("DivergedError",),
     "dsgt.fit": ("Fitted", "fit"),
     "dsgt.networks": ("NeighbourError", "alone"),
     "dsgt.optim": ("Optimizer",),
+    "dsgt.optim.asynchronous": ("AsyncOptimizer",),
+    "dsgt.oracles": ("AVRG", "SAG", "SAGA", "SARAH", "STORM", "SVRG", "Momentum", "Stale"),
     "dsgt.run": ("Result", "iterate"),
     "dsgt.theory.diverged": ("run",),  # the loop's, and it explains why a run has diverged
 }

@@ -13,10 +13,13 @@ from dsgt.extras import how_to_install
 
 COMMANDS = {
     "compare": "Compare methods on the same data, network and budget, each at its best learning rate.",
+    "report": "Put many comparisons on one page: what each found, and any two of them side by side.",
     "train": "Train with one method: every process of torchrun or mpiexec is a node, and talks to its neighbours only.",
     "export": "Write the mean model of the newest checkpoint to a file, as an ordinary state_dict.",
     "methods": "List the methods: what they send, what they need of the weights, whether they are exact; "
     "or describe one.",
+    "replay": "Do a recorded asynchronous run again in one process, and compare every model, bit for bit.",
+    "peers": "Make the list of a job's nodes, with their keys.",
     "network": "Describe, compare, draw and design networks.",
     "plan": "What the network costs, which learning rate to use, when the network stops mattering, what speedup to "
     "expect.",

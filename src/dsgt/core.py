@@ -10,9 +10,10 @@ import inspect
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from functools import lru_cache
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -27,6 +28,7 @@ Polynomial: TypeAlias = "tuple[Eigenvalues | float, ...]"
 """Its coefficients, the highest power first: (1, b, d) is z^2 + b z + d."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
+E = TypeVar("E", bound=tuple[Any, ...])
 
 
 class Pending(ABC):
@@ -49,6 +51,37 @@ class Done(Pending):
 
     def wait(self) -> Tensor:
         return self.value
+
+
+class WireError(RuntimeError):
+    """A message that no node can have sent: damaged on its way, or made of numbers that are not finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A vector in fewer bytes: ``wire`` travels, and everyone who hears it reads ``unpack(wire)``.
+
+    A mixing takes it where it takes a tensor, and mixes what the neighbours read."""
+
+    wire: Tensor
+    """(..., bytes), equally long at every node."""
+    unpack: Callable[[Tensor], Tensor]
+    """Gives memory of its own, which a receiver may write into; a ``WireError`` where the wire cannot be."""
+    value: Tensor
+    """What it gives for the node's own wire, bit for bit; NaN where a node has sent what nobody can read."""
+
+
+Sendable: TypeAlias = "Tensor | Packed"
+
+
+def wire_of(v: Sendable) -> Tensor:
+    """What travels."""
+    return v.wire if isinstance(v, Packed) else v
+
+
+def value_of(v: Sendable) -> Tensor:
+    """What is read where it arrives."""
+    return v.value if isinstance(v, Packed) else v
 
 
 class Mix(ABC):
@@ -75,21 +108,21 @@ class Mix(ABC):
         raise self._unknown("a second matrix")
 
     @abstractmethod
-    def start(self, v: Tensor) -> Pending:
+    def start(self, v: Sendable) -> Pending:
         """Send v; what arrives is sum_j W[i, j] v_j, the node itself included."""
 
     @abstractmethod
-    def start_flow(self, v: Tensor) -> Pending:
+    def start_flow(self, v: Sendable) -> Pending:
         """Send v; what arrives is sum_j W[i, j] (v_j - v_i), that is (W - I) v computed from the differences.
 
         For a symmetric W its sum over the nodes is zero up to the rounding of the *differences*, so a method that
         adds up flows does not drift once the nodes agree. ``mix(v) - v`` would round at the size of v, for ever.
         """
 
-    def __call__(self, v: Tensor) -> Tensor:
+    def __call__(self, v: Sendable) -> Tensor:
         return self.start(v).wait()
 
-    def flow(self, v: Tensor) -> Tensor:
+    def flow(self, v: Sendable) -> Tensor:
         return self.start_flow(v).wait()
 
     def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
@@ -211,14 +244,14 @@ class Network(ABC):
         """One pass through the weight matrices; their mean where they are random."""
         return self.weights.matrices
 
-    def __call__(self, v: Tensor) -> Tensor:
+    def __call__(self, v: Sendable) -> Tensor:
         """Mix by hand, where it is the same in every round."""
         return self._by_hand()(v)
 
-    def start(self, v: Tensor) -> Pending:
+    def start(self, v: Sendable) -> Pending:
         return self._by_hand().start(v)
 
-    def flow(self, v: Tensor) -> Tensor:
+    def flow(self, v: Sendable) -> Tensor:
         return self._by_hand().flow(v)
 
     def _by_hand(self) -> Mix:
@@ -246,8 +279,9 @@ class Network(ABC):
         """Whether its mixings take NumPy arrays as well as tensors. A small simulation is then computed by NumPy."""
         return False
 
-    def computed(self, k: int) -> None:  # noqa: B027 - only a network with a clock wants to know
-        """Called by the loop when every node has computed its gradient of round k."""
+    def computed(self, k: int, gradients: float | Tensor = 1.0) -> None:  # noqa: B027 - for networks with a clock
+        """Called by the loop when every node has computed its gradient of round k, which cost it as much as so many
+        gradients of a drawn batch; a number for all nodes, or one for each of those that live here."""
 
     def progress(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of a network besides the messages: what was sent, and what a clock shows."""
@@ -296,8 +330,8 @@ class Around(Network):
     def mean(self, v: Tensor) -> Tensor:
         return self.inner.mean(v)
 
-    def computed(self, k: int) -> None:
-        self.inner.computed(k)
+    def computed(self, k: int, gradients: float | Tensor = 1.0) -> None:
+        self.inner.computed(k, gradients)
 
     def progress(self) -> dict[str, Tensor]:
         return self.inner.progress()
@@ -409,6 +443,126 @@ def parameters(method: object) -> tuple[Field[Any], ...]:
     return fields(method) if is_dataclass(method) else ()
 
 
+def check_ranges(made: object) -> None:
+    """Every parameter must lie in its range."""
+    for f in parameters(made):
+        value, bounds = getattr(made, f.name), f.metadata.get("bounds", {})
+        asked = {words: bound for words, bound in bounds.items() if bound is not None}
+        if not all(_HOLDS[words](value, bound) for words, bound in asked.items()):
+            expected = " and ".join(f"{words} {bound}" for words, bound in asked.items())
+            raise ValueError(f"{f.name} of {type(made).__name__} is {value}; expected {expected}")
+
+
+class Local:
+    """What the nodes here can compute of their f_i. The network minimises the mean of all f_i.
+
+    Points and answers are (n, m) where all nodes live in this process, (m,) on a real node. Problems that know more
+    than the gradient of a drawn batch say so in a subclass; the rest is refused."""
+
+    def __init__(self, gradient: Callable[[Tensor, int], Tensor], rows: Tensor, seed: int = 0) -> None:
+        self._gradient = gradient
+        self.seed = seed
+        """Of the run: what an oracle draws is a function of it, of the oracle's own stream, ``rows`` and the round."""
+        self.rows = rows
+        """The numbers of the nodes that live here, (..., 1): what they draw depends on them."""
+        self.whole: float | Tensor = 1.0
+        """What a look at all of a node's samples costs, in gradients of a drawn batch: a number, or (n,)."""
+        self.spent: float | Tensor = 0.0
+        """What the answers since the last ``bill`` have cost, in the same unit."""
+        self.kept: dict[str, Tensor] = {}
+        """What ``gradient`` remembers besides the models, such as a module's running statistics: a row a node."""
+
+    def gradient(self, x: Tensor, k: int) -> Tensor:
+        """Of the samples drawn in round k, at any point."""
+        self.spent = self.spent + 1.0
+        return self._gradient(x, k)
+
+    def full(self, x: Tensor) -> Tensor:
+        """The exact gradient of f_i."""
+        raise self._lacks("the gradient of all of a node's samples")
+
+    def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
+        """f_i is the mean of q parts, whatever the number of its samples: the gradient of node i's part j_i, where j is
+        (..., 1)."""
+        raise self._lacks("the gradient of a part of a node's samples")
+
+    def resolvent(self, v: Tensor, j: Tensor, q: int, lr: float) -> Tensor:
+        """The x with x + lr part(x, j, q) = v."""
+        raise self._lacks("resolvents, that is, the x with x + lr gradient(x) = v")
+
+    def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
+        """The x at which the gradient of f_i is u; ``near`` is a guess, such as the answer of the round before."""
+        raise self._lacks("conjugates, that is, the x whose gradient is u")
+
+    def inverse(
+        self, r: Tensor, j: Tensor, q: int, own: float | Tensor, weight: float | Tensor, near: Tensor
+    ) -> Tensor:
+        """The x with own x + weight (the gradient of part j without its penalty) = r: what the two above are made of.
+        ``weight`` may be negative, as long as the left side grows with x."""
+        raise self._lacks("inverses of gradients")
+
+    def penalty(self) -> float:
+        """l2: f_i is (l2/2) |x|^2 and the mean of its parts without it."""
+        raise self._lacks("its penalty")
+
+    def convexity(self) -> Tensor:
+        """How strongly convex f_i is at least, (..., 1); 0 where it may be flat."""
+        raise self._lacks("how strongly convex a node's function is")
+
+    def smoothness(self, q: int) -> Tensor:
+        """An L of every part of f_i without its penalty, (..., q)."""
+        raise self._lacks("how curved a node's function is")
+
+    def bill(self) -> float | Tensor:
+        """What the answers since the last one have cost."""
+        spent, self.spent = self.spent, 0.0
+        return spent
+
+    def _lacks(self, what: str) -> Exception:
+        return TypeError(f"{type(self).__name__} does not compute {what}; use a problem that does, or another method")
+
+
+class Oracle(ABC, Generic[E]):
+    """Where a method's gradients come from: two functions and a memory, a NamedTuple of tensors.
+
+    A frozen dataclass; its fields, made with ``parameter``, are its parameters. The memory belongs to whoever asks, and
+    ``ask`` may write over what it was given; it never hands out memory that it will write over later."""
+
+    wants: ClassVar[tuple[str, ...]] = ("gradient",)
+    """What it asks a ``Local`` for."""
+    agrees: ClassVar[bool] = False
+    """Whether it answers with the gradient itself where all samples of a node agree: a method is then stable for the
+    same learning rates as with gradients. Else they are measured."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @abstractmethod
+    def init(self, f: Local, x: Tensor) -> E:
+        """The memory before the first round, which begins at x."""
+
+    @abstractmethod
+    def ask(self, memory: E, f: Local, x: Tensor, k: int, lr: float) -> tuple[Tensor, E]:
+        """The answer of round k at the point x, and the memory after it."""
+
+
+class Nothing(NamedTuple):
+    """An oracle that remembers nothing."""
+
+
+@dataclass(frozen=True)
+class Gradient(Oracle[Nothing]):
+    """The gradient of the drawn batch, as it is."""
+
+    agrees: ClassVar[bool] = True
+
+    def init(self, f: Local, x: Tensor) -> Nothing:
+        return Nothing()
+
+    def ask(self, memory: Nothing, f: Local, x: Tensor, k: int, lr: float) -> tuple[Tensor, Nothing]:
+        return f.gradient(x, k), memory
+
+
 class Algorithm(ABC, Generic[S]):
     """A method as mathematics: two pure functions. The state is a NamedTuple whose first field x is the model.
 
@@ -430,6 +584,8 @@ class Algorithm(ABC, Generic[S]):
     """A field of the state whose sum over the nodes stays zero."""
     inner: Inner | None = None
     """An optimizer of torch's that moves x, where the method has a parameter of this name."""
+    asks: ClassVar[Oracle[Any]] = Gradient()
+    """Where its gradients come from. Ask an instance, as for ``needs``."""
     keeps_x: ClassVar[bool] = False
     """Whether the state holds, or has sent, something made of x. If not, a round may begin with any other x: a model
     that was loaded, clamped or pruned between two steps."""
@@ -441,6 +597,10 @@ class Algorithm(ABC, Generic[S]):
     """Whether all nodes must begin with the same model."""
     divides_by_lr: ClassVar[bool] = False
     """Whether a learning rate of 0, where a warm-up begins, cannot be used."""
+    remembers_lr: ClassVar[bool] = False
+    """Whether it remembers steps in units of lr, so that a change of lr throws it back."""
+    diverges: ClassVar[str] = ""
+    """What else than the learning rate to think of where a run diverges."""
     arithmetic: ClassVar[bool] = False
     """Whether ``update`` is a text of + - * / and mixings only. Every coordinate of the model is then treated by
     itself, and ``update`` may be given NumPy's arrays, or be read as formulas, once for every learning rate, that are
@@ -454,13 +614,7 @@ class Algorithm(ABC, Generic[S]):
             cls.polynomial = Algorithm.polynomial  # type: ignore[method-assign]  # another update has another one
 
     def __post_init__(self) -> None:
-        """Called by a dataclass: every parameter must lie in its range."""
-        for f in parameters(self):
-            value, bounds = getattr(self, f.name), f.metadata.get("bounds", {})
-            asked = {words: bound for words, bound in bounds.items() if bound is not None}
-            if not all(_HOLDS[words](value, bound) for words, bound in asked.items()):
-                expected = " and ".join(f"{words} {bound}" for words, bound in asked.items())
-                raise ValueError(f"{f.name} of {type(self).__name__} is {value}; expected {expected}")
+        check_ranges(self)
 
     @abstractmethod
     def init(self, x: Tensor, mix: Mix) -> S:
@@ -468,12 +622,45 @@ class Algorithm(ABC, Generic[S]):
 
     @abstractmethod
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
-        """The state after a round; g is the (stochastic) gradient at ``s.x``."""
+        """The state after a round; g is the (stochastic) gradient at ``s.x``, or what ``asks`` says at ``point(s)``."""
+
+    def point(self, s: S) -> Tensor:
+        """Where the oracle is asked; x stays the model."""
+        x: Tensor = s[0]
+        return x
+
+    def asking(self, oracle: Oracle[Any]) -> Algorithm[S]:
+        """The same method with the answers of this oracle in the place of gradients."""
+        if type(self.asks) is not Gradient:
+            raise ValueError(
+                f"{type(self).__name__} already asks {self.asks} and cannot ask {oracle} too; leave the oracle out, or "
+                "give it to a method that asks for gradients"
+            )
+        if type(oracle) is Gradient:
+            return self
+        if not is_dataclass(self):
+            raise TypeError(f"{type(self).__name__} is no dataclass, so no oracle can be added; make it a frozen one")
+        values = {f.name: getattr(self, f.name) for f in parameters(self)}
+        made: Algorithm[S] = _asking(type(self))(**values, oracle=oracle)
+        return made
+
+    def fitted(self, network: Network, f: Local) -> Algorithm[S]:
+        """The same method with the parameters that it leaves open taken from the network, and from what the nodes know
+        of their own functions. All nodes call it at once, before the first round."""
+        return self
 
     def over(self, network: Network) -> Network:
         """The network that the method runs on, made of the one it was given: a method may be another one that mixes
         rarely, or with random pairs."""
         return network
+
+    def message_bytes(self, m: int, element: int = 4) -> float:
+        """What a node sends to each neighbour in a round, in the mean, for m numbers of ``element`` bytes each."""
+        return self.sends * m * element
+
+    def shaped(self, shapes: Sequence[tuple[int, ...]]) -> Self:
+        """The same method for a model whose parameters have these shapes, one after the other in its vector."""
+        return self
 
     def model(self, s: S) -> Tensor:
         """What a user takes home: x, unless the method promises something of another point, such as an average."""
@@ -487,6 +674,36 @@ class Algorithm(ABC, Generic[S]):
         does no harm. None where it is not known: the limit is then measured, so a new method need not give it.
         """
         return None
+
+
+@lru_cache
+def _asking(kind: type[Algorithm[S]]) -> type[Algorithm[S]]:
+    """The method with one parameter more, its oracle: it then shows in its repr, in checkpoints and in comparisons."""
+    made: type[Algorithm[S]] = make_dataclass(
+        kind.__name__,
+        [("oracle", Oracle, field(kw_only=True))],
+        bases=(kind,),
+        frozen=True,
+        namespace={"asks": property(lambda self: self.oracle), "__reduce__": _again, "_plain": kind},
+    )
+    made.__doc__ = kind.__doc__
+    made.__module__ = kind.__module__
+    return made
+
+
+def without_oracle(algorithm: Algorithm[S]) -> Algorithm[S]:
+    """The method to which ``Algorithm.asking`` has added an oracle; itself where it has not."""
+    kind = vars(type(algorithm)).get("_plain")
+    return algorithm if kind is None else kind(**{f.name: getattr(algorithm, f.name) for f in parameters(kind)})
+
+
+def _again(made: Algorithm[S]) -> tuple[Any, ...]:
+    """How to make it again in another process: its class is found nowhere by name."""
+    return _asked, (without_oracle(made), made.asks)
+
+
+def _asked(plain: Algorithm[S], oracle: Oracle[Any]) -> Algorithm[S]:
+    return plain.asking(oracle)
 
 
 def settle(state: S) -> S:

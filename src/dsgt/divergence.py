@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +53,20 @@ class DivergedError(ArithmeticError):
         return DivergedError(self.node, self.k, self.lr, what=what, hint=hint, where=where, attempt=attempt)
 
 
-def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float) -> None:
+def changed_lr(algorithm: Algorithm[Any], before: float | None, now: float) -> None:
+    """Warns where a method bears no other lr than the one it began with; in the same words, so once."""
+    if algorithm.remembers_lr and before is not None and before != now:
+        warnings.warn(
+            f"{type(algorithm).__name__} remembers steps in units of lr, and lr changes: each change throws it back "
+            "for some rounds; use LEAD, which does not mind",
+            stacklevel=3,
+        )
+
+
+def check_gradient(g: Tensor, x: Tensor, network: Network, k: int, lr: float, hint: str = "") -> None:
+    """hint: what to think of first, if not of the learning rate."""
     check_shape(g, x)
-    check_finite(g, network, k, lr)
+    check_finite(g, network, k, lr, hint)
 
 
 def check_shape(g: Tensor, x: Tensor) -> None:
@@ -62,13 +74,13 @@ def check_shape(g: Tensor, x: Tensor) -> None:
         raise ValueError(f"the gradient has shape {tuple(g.shape)}, but the models have shape {tuple(x.shape)}")
 
 
-def check_finite(g: Tensor, network: Network, k: int, lr: float) -> None:
+def check_finite(g: Tensor, network: Network, k: int, lr: float, hint: str = "") -> None:
     """For a gradient, or some columns of it."""
     if not math.isfinite(_total(g)):  # one cheap pass; only a suspicion is looked at closely
         finite = g.isfinite().all(dim=-1)
         if not finite.all():
             node = network.node if network.node is not None else int((~finite).nonzero()[0])
-            raise DivergedError(node, k, lr)
+            raise DivergedError(node, k, lr, hint=hint)
 
 
 def _total(g: Tensor) -> float:

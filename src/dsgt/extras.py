@@ -23,6 +23,7 @@ EXTRAS = {
     "pyarrow": "parquet",
     "tensorboard": "tensorboard",
     "mpi4py": "mpi",
+    "zmq": "zmq",
 }
 """The extra of pyproject.toml that brings a module; ``cli`` brings those of ``report`` too."""
 

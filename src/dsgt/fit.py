@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,21 @@ from dsgt import metrics
 from dsgt.algorithms.named import label
 from dsgt.algorithms.named import method as named_method
 from dsgt.core import Algorithm
+from dsgt.data.augment import named_augmentation
 from dsgt.data.names import named_partition
-from dsgt.data.samples import DataLike, as_samples
+from dsgt.data.samples import DataLike, Samples, as_samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.extras import explained
 from dsgt.flat import views
+from dsgt.oracles import Momentum
 from dsgt.problems.model import Model
-from dsgt.problems.named import squared_error
+from dsgt.problems.named import BUILT_IN, built_in, named_model, squared_error
 from dsgt.problems.per_node import Loss
-from dsgt.run import Schedule
+from dsgt.problems.training import Augment
+from dsgt.randomness import seeded
+from dsgt.run import Schedule, Spent
+from dsgt.schedules import named_schedule
+from dsgt.statistics import averaged
 from dsgt.text import nearest
 from dsgt.theory.diverged import run
 from dsgt.topologies.usable import usable_weights
@@ -41,12 +47,14 @@ class Fitted:
     """What ``fit`` gives. In a notebook it shows its curves."""
 
     model: nn.Module
-    """The mean over the nodes; the module that was given is not changed."""
+    """The mean over the nodes, in evaluation mode; the module that was given is not changed."""
     rows: list[dict[str, float]]
     """What was measured, once an epoch."""
     x: Tensor
     """Every node's model, (n, m)."""
     about: str
+    spent: Spent
+    """What time training and measuring took."""
 
     def __repr__(self) -> str:
         last = ", ".join(f"{name} {value:.4g}" for name, value in self.rows[-1].items())
@@ -73,7 +81,7 @@ class Fitted:
 
 
 def fit(
-    model: nn.Module | Callable[[], nn.Module],
+    model: str | nn.Module | Callable[[], nn.Module],
     train: DataLike,
     test: DataLike | None = None,
     *,
@@ -85,26 +93,43 @@ def fit(
     epochs: float = 10,
     batch: int | None = None,
     lr: Schedule = 0.1,
+    schedule: str = "constant",
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    augment: str | Augment | None = None,
     loss: Loss | None = None,
-    l2: float = 0.0,
+    eval_samples: int | None = None,
+    node_accuracy: bool = True,
     seed: int = 0,
     **options: Any,
 ) -> Fitted:
     """Train a module on data that are spread over simulated nodes, with one method, and give the mean model.
 
-    ``partition`` says who holds what (equal, dirichlet:ALPHA, labels:COUNT), ``batch`` how many samples all nodes look
-    at in a round (by default 32 a node). The loss is the cross entropy for classes, the squared error for real targets.
-    ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others.
+    ``model`` is a module, a function that makes one, or a name: lenet, mlp, resnet20, transformer, with arguments as in
+    ``resnet20:norm=batch``. ``partition`` says who holds what (equal, dirichlet:ALPHA, labels:COUNT, groups), ``batch``
+    how many samples all nodes look at in a round (by default 32 a node). The loss is the cross entropy for classes, the
+    squared error for real targets.
+
+    ``schedule`` changes the learning rate: cosine, linear or step, as in ``cosine:warmup=0.05``. With ``momentum`` beta
+    the method is given m' = beta m + (1 - beta) g in the place of gradients g; ``weight_decay`` is the lambda of a
+    penalty (lambda/2) |x|^2, which the loss shown includes; ``augment`` is flip, crop, crop-flip or a function of a
+    batch and a generator. ``eval_samples`` measures on so many samples only, ``node_accuracy=False`` the mean model
+    only. ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others.
     """
     if weights not in WEIGHTS:
         raise ValueError(nearest(weights, WEIGHTS, "rule of weights"))
     if not epochs > 0:
         raise ValueError(f"epochs is {epochs}; give how often all samples are looked at, above 0")
+    if callable(lr) and schedule != "constant":
+        raise ValueError(f"lr is a function and schedule {schedule!r}; give one of them")
+    scheduled = named_schedule(schedule)
     algorithm = named_method(method) if isinstance(method, str) else method
+    if momentum:
+        algorithm = algorithm.asking(Momentum(momentum))
     W, rule = usable_weights(label(algorithm), algorithm.needs, graph, nodes, weights)
     data = as_samples(train)
     shards = named_partition(partition, data, nodes, seed=seed)
-    module = _module(model, seed)
+    module = _named(model, data, seed) if isinstance(model, str) else _module(model, seed)
     problem = Model(
         module,
         data,
@@ -112,17 +137,23 @@ def fit(
         WithReplacement(batch=batch or max(nodes, min(len(data), EACH * nodes))),
         loss=loss or (nn.functional.cross_entropy if data.labelled else squared_error),
         test=test,
-        l2=l2,
+        l2=weight_decay,
+        augment=named_augmentation(augment) if isinstance(augment, str) else augment,
         strategy="loop",  # named: a strategy found by measuring may differ in the last bits tomorrow
     )
+    if eval_samples is not None:
+        problem = problem.measured_on(eval_samples)
     rounds = max(1, round(epochs / problem.epochs_per_round))
     given: dict[str, Any] = {
         "every": max(1, round(1 / problem.epochs_per_round)),
-        "metrics": _measured(problem),
+        "metrics": _measured(problem, nodes=node_accuracy),
     } | options
-    found = run(algorithm, problem, W, rounds=rounds, lr=lr, seed=seed, **given)
+    found = run(
+        algorithm, problem, W, rounds=rounds, lr=lr if callable(lr) else scheduled(lr, rounds), seed=seed, **given
+    )
     about = f"{label(algorithm)}, {nodes} nodes, {partition}, {graph} graph, {rule} weights"
-    return Fitted(_at(module, found.x.mean(dim=0)), found.rows, found.x, about)
+    trained = _at(module, found.x.mean(dim=0), averaged(found.kept) if found.kept else {})
+    return Fitted(trained, found.rows, found.x, about, found.spent)
 
 
 def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -130,24 +161,33 @@ def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         return model
     if not callable(model):
         raise TypeError(f"model is a {type(model).__name__}; expected an nn.Module, or a function that gives one")
-    with torch.random.fork_rng(devices=[]):  # initial weights by seed, without touching the global stream
-        torch.manual_seed(seed)
+    with seeded(seed):  # initial weights, without touching the global stream
         made = model()
     if not isinstance(made, nn.Module):
         raise TypeError(f"model gives a {type(made).__name__}; expected an nn.Module")
     return made
 
 
-def _measured(problem: Model) -> dict[str, metrics.Metric]:
+def _named(model: str, data: Samples, seed: int) -> nn.Module:
+    kind = named_model(model)
+    if not isinstance(kind, str) or kind == "logistic":
+        raise ValueError(f"model is {model!r}; expected one of {', '.join(BUILT_IN)}, or a module")
+    return built_in(kind, tuple(data.features.shape[1:]), data.classes, seed)
+
+
+def _measured(problem: Model, *, nodes: bool) -> dict[str, metrics.Metric]:
     found: dict[str, metrics.Metric] = {"epochs": metrics.epochs, "loss": metrics.loss, "consensus": metrics.consensus}
     if problem.test is not None and problem.test.labelled:
-        found |= {"accuracy": metrics.accuracy, "node_accuracy_min": metrics.node_accuracy_min}
+        found |= {"accuracy": metrics.accuracy} | ({"node_accuracy_min": metrics.node_accuracy_min} if nodes else {})
     return found | {"megabytes": metrics.megabytes}
 
 
 @torch.no_grad()
-def _at(module: nn.Module, x: Tensor) -> nn.Module:
-    trained = copy.deepcopy(module)
+def _at(module: nn.Module, x: Tensor, statistics: Mapping[str, Tensor]) -> nn.Module:
+    trained = copy.deepcopy(module).eval()
+    for name, buffer in trained.named_buffers():
+        if name in statistics:
+            buffer.copy_(statistics[name])
     parameters = [p for p in trained.parameters() if p.requires_grad]
     for p, value in zip(parameters, views(x, parameters), strict=True):
         p.copy_(value)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 from torch import Tensor
 
-from dsgt.core import Around, Matrix, Mix, Network, Pending, Weights
+from dsgt.core import Around, Matrix, Mix, Network, Packed, Pending, Sendable, Weights
 from dsgt.topologies.spectrum import is_symmetric, laplacian_extremes, rho
 
 
@@ -118,11 +118,12 @@ class _RepeatedMix(Mix):
     def push(self) -> Mix:
         return self if self.mix.push is self.mix else _RepeatedMix(self.network, self.mix.push)
 
-    def start(self, v: Tensor) -> Pending:
-        return self._begun(v, v)
+    def start(self, v: Sendable) -> Pending:
+        plain = _plain(v)
+        return self._begun(plain, plain)
 
-    def start_flow(self, v: Tensor) -> Pending:
-        return self._begun(v, None)
+    def start_flow(self, v: Sendable) -> Pending:
+        return self._begun(_plain(v), None)
 
     def _begun(self, v: Tensor, added: Tensor | None) -> Pending:
         """All rounds but the last, and that one on its way."""
@@ -137,6 +138,13 @@ class _RepeatedMix(Mix):
         if added is not None:
             known = added if known is None else added + known
         return _LastRound(flight, last * a, known)
+
+
+def _plain(v: Sendable) -> Tensor:
+    """From the second round of gossip on it would travel unpacked."""
+    if isinstance(v, Packed):
+        raise TypeError("several rounds of gossip as one mixing send plain vectors; use a network of single rounds")
+    return v
 
 
 @dataclass(frozen=True)

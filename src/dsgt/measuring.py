@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from torch import Tensor
 
 from dsgt.core import Algorithm, Network
 from dsgt.divergence import DivergedError
 from dsgt.metrics import Metric, Snapshot
 from dsgt.problems.base import Problem
+from dsgt.statistics import Kept, packed, unpacked
 
 Row = dict[str, float]
+
+
+def gathered(kept: Mapping[str, Tensor], network: Network) -> Kept:
+    """What all nodes remember besides their models, a row each; every node must ask at once."""
+    if network.node is None or not kept:
+        return dict(kept)
+    return unpacked(network.gather(packed(kept)[0]), kept)
 
 
 class Table:
@@ -38,6 +49,8 @@ class Table:
         self.limit, self.lr = limit, lr
         self.rows: list[Row] = []
         self._watch = watch
+        self.seconds = 0.0
+        """What measuring has taken."""
 
     def due(self, k: int) -> bool:
         return k % self.every == 0 or k == self.rounds
@@ -48,13 +61,16 @@ class Table:
             if self.due(int(row["round"])):
                 self._add(row)
 
-    def measure(self, k: int, state: Any, seconds: float) -> None:
+    def measure(self, k: int, state: Any, seconds: float, work: float | Tensor, kept: Mapping[str, Tensor]) -> None:
         """After round k, if it is due and not known from a checkpoint."""
         if not self.due(k) or (self.rows and self.rows[-1]["round"] == k):
             return
+        begun = time.perf_counter()
         x = self.network.gather(self.algorithm.model(state))
-        seen = Snapshot(k, x, state, self.problem, self.network, seconds, self.algorithm)
+        problem = self.problem.remembering(gathered(kept, self.network)) if kept else self.problem
+        seen = Snapshot(k, x, state, problem, self.network, seconds, self.algorithm, work)
         row: Row = {"round": k} | {name: metric(seen) for name, metric in self.metrics.items()}
+        self.seconds += time.perf_counter() - begun
         self._check_loss(seen, row.get("loss", 0.0))
         self._add(row)
 

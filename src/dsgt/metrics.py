@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.linalg import vector_norm  # Tensor.norm is the same by a longer way
 
 from dsgt.algorithms import ALGORITHMS
-from dsgt.core import Algorithm, Around, Network, tensors
+from dsgt.core import Around, Gradient, Network, tensors
 from dsgt.networks.clocked import Clocked
 from dsgt.problems.base import Problem
 
@@ -33,12 +33,21 @@ class Snapshot:
     network: Network
     seconds: float
     """Wall-clock seconds spent training, measuring excluded."""
-    algorithm: Algorithm[Any]
+    algorithm: Any
+    """The method: an ``Algorithm``, or one in which nobody waits."""
+    work: float | Tensor | None = None
+    """What the oracle's answers have cost each node here, in gradients of a drawn batch; None for k of them."""
 
     @cached_property
     def mean(self) -> Tensor:
         """The network's mean model, (m,)."""
         return self.x.mean(dim=0)
+
+    @cached_property
+    def node_distances(self) -> Tensor:
+        """How far each node's model is from the mean model, (n,)."""
+        found: Tensor = vector_norm(self.x - self.mean, dim=1)
+        return found
 
     @cached_property
     def node_losses(self) -> Tensor:
@@ -155,8 +164,12 @@ def distance(s: Snapshot) -> float:
 
 
 def epochs(s: Snapshot) -> float:
-    """How often all samples have been looked at."""
-    return s.k * s.problem.epochs_per_round
+    """How often all samples have been looked at: full passes and gradients at two points count as what they cost."""
+    if s.work is None or type(s.algorithm.asks) is Gradient:
+        return s.k * s.problem.epochs_per_round
+    batch, n = s.problem.batch.double().cpu(), s.network.nodes
+    here = (s.work * (batch if s.network.node is None else batch[s.network.node])).reshape(-1, 1)
+    return float(s.network.mean(here if s.network.node is None else here[0])) * n / s.problem.samples
 
 
 def megabytes(s: Snapshot) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,11 +16,12 @@ from dsgt import engine
 from dsgt import metrics as measured
 from dsgt.checkpoint import fingerprint
 from dsgt.checkpoint.keeper import Folder, Keeper, Progress
-from dsgt.core import Algorithm, Network, S, Weights, restart_tracking, settle
-from dsgt.divergence import Attempt, DivergedError, check_gradient
-from dsgt.measuring import Table
+from dsgt.core import Algorithm, Local, Network, Oracle, S, Weights, restart_tracking, settle
+from dsgt.divergence import Attempt, DivergedError, changed_lr, check_gradient
+from dsgt.engine.questions import Questions
+from dsgt.measuring import Table, gathered
 from dsgt.networks.dense import Dense
-from dsgt.problems.base import Oracle, Problem
+from dsgt.problems.base import GradientFunction, Problem
 from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import check
 
@@ -64,30 +65,39 @@ def as_start(x0: Tensor, network: Network) -> Tensor:
 
 def iterate(
     algorithm: Algorithm[S],
-    grad: Oracle,
+    grad: GradientFunction | Local,
     network: NetworkLike,
     x0: Tensor,
     lr: Schedule,
     *,
+    oracle: Oracle[Any] | None = None,
     after: tuple[int, S] | None = None,
     restart_every: int | None = None,
 ) -> Iterator[S]:
     """The states of a run, for ever: first the initial state, then the state after each round.
 
     ``grad(x, k)`` gives every node's gradient at its own model in round k: (n, m) -> (n, m) where all nodes live in
-    this process, (m,) -> (m,) on a real node. ``after=(k, state)`` goes on from the state after k rounds instead.
+    this process, (m,) -> (m,) on a real node; a ``Local``, such as ``problem.local(seed)``, gives more than that.
+    ``oracle`` is asked in the place of ``grad``. ``after=(k, state)`` goes on from the state after k rounds instead.
     ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     """
+    algorithm = algorithm if oracle is None else algorithm.asking(oracle)
     network = algorithm.over(as_network(network))
     check(type(algorithm).__name__, algorithm.needs, network.weights)
     _check_begin(algorithm, x0 if after is None else None, restart_every)
     x = as_start(x0, network)
-    return _states(algorithm, grad, network, x, as_schedule(lr), after, restart_every)
+    local = grad if isinstance(grad, Local) else Local(grad, _rows(network))
+    return _states(algorithm, local, network, x, as_schedule(lr), after, restart_every)
+
+
+def _rows(network: Network) -> Tensor:
+    """The numbers of the nodes that live here, (..., 1)."""
+    return torch.arange(network.nodes)[:, None] if network.node is None else torch.tensor([network.node])
 
 
 def _states(
     algorithm: Algorithm[S],
-    grad: Oracle,
+    local: Local,
     network: Network,
     x: Tensor,
     lr: Callable[[int], float],
@@ -95,7 +105,14 @@ def _states(
     restart_every: int | None,
 ) -> Iterator[S]:
     begin = after if after is not None else (0, algorithm.init(x, network.at(0)))  # which may send a message
-    states = _iterate(algorithm, grad, network, lr, begin, restart_every, looked_at=lambda k: True)
+    ask = Questions(algorithm.asks, local, algorithm.point(begin[1]))
+    if after is not None and ask.remembers:
+        who = "the module" if ask.kept else algorithm.asks
+        raise ValueError(
+            f"after={after[0]} rounds was given, but {who} remembers more than a state holds; go on from a checkpoint "
+            "of dsgt.run instead"
+        )
+    states = _iterate(algorithm, ask, network, lr, begin, restart_every, looked_at=lambda k: True)
     del x, after, begin  # with a million nodes the memory is wanted
     for _, state in states:
         yield state
@@ -104,7 +121,7 @@ def _states(
 
 def _iterate(
     algorithm: Algorithm[S],
-    grad: Oracle,
+    ask: Questions,
     network: Network,
     lr: Callable[[int], float],
     begin: tuple[int, S],
@@ -113,6 +130,7 @@ def _iterate(
 ) -> Iterator[tuple[int, S]]:
     """(k, the state after k rounds), from ``begin`` on, wherever somebody looks at it."""
     k, state = begin
+    rate = None
     rounds = engine.rounds(algorithm, network, state)
     del begin, state  # with a million nodes the memory is wanted
     while True:
@@ -120,14 +138,27 @@ def _iterate(
             yield k, rounds.state
         if restart_every is not None and k > 0 and k % restart_every == 0:
             rounds = engine.rounds(algorithm, network, restart_tracking(algorithm, rounds.state, network.at(k)))
-        rate = lr(k)
-        x = rounds.x
-        g = grad(x, k)
-        check_gradient(g, x, network, k, rate)
+        rate, before = lr(k), rate
+        changed_lr(algorithm, before, rate)
+        x = rounds.point
+        g = ask(x, k, rate)
+        check_gradient(g, x, network, k, rate, algorithm.diverges)
         del x  # what nobody holds may be overwritten
-        network.computed(k)
+        network.computed(k, ask.cost)
         rounds.step(g, network.at(k), rate)
         k += 1
+
+
+class Spent(NamedTuple):
+    """Seconds of one process."""
+
+    training: float
+    measuring: float
+
+    @property
+    def share(self) -> float:
+        """Of the time that went into measuring."""
+        return self.measuring / max(self.training + self.measuring, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -138,6 +169,10 @@ class Result(Generic[S]):
     state: S
     x: Tensor
     """Every node's model, (n, m): what ``Algorithm.model`` takes from the last state."""
+    kept: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the nodes remember besides, such as BatchNorm's running statistics: by name, (n, ...)."""
+    spent: Spent = field(default=Spent(0.0, 0.0))
+    """What time training and measuring took; since it was resumed, if it was."""
 
     def column(self, name: str) -> list[float]:
         return [row[name] for row in self.rows]
@@ -151,6 +186,7 @@ def run(
     *,
     rounds: int,
     lr: Schedule,
+    oracle: Oracle[Any] | None = None,
     every: int | None = None,
     metrics: Mapping[str, measured.Metric] = measured.DEFAULT,
     x0: Tensor | None = None,
@@ -164,6 +200,8 @@ def run(
 ) -> Result[S]:
     """Run a method for some rounds and measure it every ``every`` rounds (by default about a hundred times).
 
+    ``oracle`` says where the method's gradients come from, such as ``dsgt.SAGA(q=10)``; by default they are those of
+    the drawn batches.
     ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     With ``checkpoint_dir`` the run is saved there every ``checkpoint_every`` rounds (by default ten times), at its end,
     and when SIGINT or SIGTERM asks it to stop. With ``resume=True`` it goes on from the newest checkpoint, if there is
@@ -171,7 +209,9 @@ def run(
     A run whose measured loss is above ``loss_limit``, or no finite number, is stopped with ``DivergedError``.
     ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
+    algorithm = algorithm if oracle is None else algorithm.asking(oracle)
     network = algorithm.over(as_network(network))
+    algorithm = algorithm.shaped([place.shape for place in problem.layout().places])
     _check(algorithm, problem, network, rounds=rounds, every=every, restart_every=restart_every)
     schedule = as_schedule(lr)
     table = Table(
@@ -181,20 +221,24 @@ def run(
     _check_begin(algorithm, start, restart_every)
     x = as_start(start, network)
     keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
+    local = (problem if network.node is None else problem[network.node]).local(seed)
+    first = algorithm.init(x, network.at(0))
+    ask = Questions(algorithm.asks, local, algorithm.point(first))
     begin = keeper.begin(
-        algorithm.init(x, network.at(0)),
+        first,
+        memory=ask,
         settings=lambda: _settings(algorithm, problem, network, x, seed) | {"restart_every": restart_every or 0},
         layout=problem.layout,
         columns=list(metrics),
         resume=resume,
     )
     table.go_on_from(begin.rows)
-    local = problem if network.node is None else problem[network.node]
+    del first  # with a million nodes the memory is wanted
     with keeper.listening(), engine.cores_for(network.nodes * problem.dim):
         try:
             states = _iterate(
                 algorithm,
-                local.oracle(seed),
+                ask,
                 network,
                 schedule,
                 (begin.k, begin.state),
@@ -203,19 +247,21 @@ def run(
             )
             seconds = begin.seconds
             del begin  # with a million nodes the memory is wanted
-            state = settle(_follow(states, table, keeper, seconds))
+            begun = time.perf_counter()
+            state = settle(_follow(states, table, keeper, seconds, ask))
+            spent = Spent(time.perf_counter() - begun - table.seconds, table.seconds)
         except DivergedError as error:
             attempt = Attempt(algorithm, problem, network, start, seed)
             raise error.told(where=keeper.where(), attempt=attempt) from error
-    return Result(table.rows, state, network.gather(algorithm.model(state)))
+    return Result(table.rows, state, network.gather(algorithm.model(state)), gathered(ask.kept, network), spent)
 
 
-def _follow(states: Iterator[tuple[int, S]], table: Table, keeper: Keeper, seconds: float) -> S:
+def _follow(states: Iterator[tuple[int, S]], table: Table, keeper: Keeper, seconds: float, ask: Questions) -> S:
     """Measure and save a run up to its last round; its last state."""
     resumed = time.perf_counter()
     for k, state in states:
         seconds += time.perf_counter() - resumed
-        table.measure(k, state, seconds)
+        table.measure(k, state, seconds, ask.work, ask.kept)
         if keeper.is_due:
             keeper.save(Progress(k, state, table.rows, seconds, table.algorithm.model(state)))
         if k == table.rounds:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 
@@ -23,6 +25,23 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def share_out(work: Callable[[int, int], None], count: int, *, most: int | None = None) -> None:
+    """``work(first, last)`` for parts of 0 ... count - 1, as many as torch has threads, or fewer.
+
+    For work that lets go of Python's lock, as NumPy's and SciPy's products do."""
+    parts = min(torch.get_num_threads(), count, count if most is None else most)
+    if parts < 2:
+        work(0, count)
+        return
+    cuts = [count * i // parts for i in range(parts + 1)]
+    list(_pool(parts).map(work, cuts[:-1], cuts[1:]))
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="dsgt-part")
 
 
 def do_not_disturb() -> None:

@@ -119,6 +119,11 @@ class Browser:
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, text=key, code="Space" if key == " " else "")
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, code="Space" if key == " " else "")
 
+    def strike(self, key: str, code: int) -> None:
+        """A key that moves something: ("ArrowRight", 39), ("Tab", 9)."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
     def complaints(self) -> list[str]:
         """Errors and warnings of the page since it was opened."""
         found = []

@@ -14,7 +14,9 @@ from torch import Tensor
 
 import dsgt
 from dsgt import randomness
-from dsgt.core import Algorithm
+from dsgt.algorithms import COMPOSITIONS
+from dsgt.compression import Quantise, TopK
+from dsgt.core import Algorithm, Local
 from dsgt.topologies import Activated, Cycle, Lossy, Pairs, Periodic, TwoMatrices
 from dsgt.topologies.changing import as_weights
 from dsgt.topologies.matrix import to_dense
@@ -239,9 +241,20 @@ class Case:
     """Whether, if it is not exact, it stops beside the optimum by a distance that halves with the learning rate."""
     mixes_first: bool = False
     """Whether it mixes the models before the first gradient."""
+    alone: bool = True
+    """Whether one node alone moves as the mean does; not if it takes compressed steps."""
+    relabels: bool = True
+    """Whether other numbers of the nodes change nothing else; not if they decide what is drawn at random."""
+    patience: float = 1.0
+    """The part of the usual rounds that the long tests run it for: compressing is not the quickest of things."""
+    drifts: bool = False
+    """Whether sums of flows make float32 drift a little with every round: tests/test_compression.py says how little."""
     limit: Callable[[float], float] | None = None
     """lambda_n -> the lr L at which it stops converging on quadratics (ALGORITHMS, section 2)."""
 
+
+DRAWN: dict[str, Any] = {"rotates": False, "relabels": False, "halves": False, "patience": 0.25}
+"""Of methods that round at random."""
 
 CASES: dict[str, Case] = {
     "sgd": Case(dsgt.SGD(), average, atc=True),
@@ -284,6 +297,15 @@ CASES: dict[str, Case] = {
     "lu-gt": Case(dsgt.LUGT()),
     "led": Case(dsgt.LED(), lazy),
     "proxskip": Case(dsgt.ProxSkip()),
+    "choco": Case(dsgt.CHOCO(TopK(0.4), gamma=0.4), rotates=False, halves=False, patience=0.25),
+    "dcd-psgd": Case(dsgt.DCDPSGD(Quantise(8)), **DRAWN, follows=False, alone=False),
+    "ecd-psgd": Case(dsgt.ECDPSGD(Quantise(8)), **DRAWN, follows=False, alone=False),
+    "beer": Case(dsgt.BEER(TopK(0.4), gamma=0.4), rotates=False, patience=0.25, drifts=True),
+    "c-gt": Case(dsgt.CGT(TopK(0.4), gamma=0.4, alpha=0.8), rotates=False, patience=0.25, drifts=True),
+    "lead": Case(dsgt.LEAD(Quantise(4), gamma=0.8), **DRAWN, drifts=True),
+    "cedas": Case(dsgt.CEDAS(Quantise(4), gamma=0.8), **DRAWN, drifts=True),
+    "moniqua": Case(dsgt.Moniqua(theta=4.0), rotates=False, halves=False, patience=0.25),
+    "deepsqueeze": Case(dsgt.DeepSqueeze(TopK(0.4), gamma=0.4), rotates=False, halves=False, patience=0.25),
 }
 
 
@@ -300,6 +322,17 @@ CHANGING: dict[str, Case] = {
     "sgp over periodic": over("sgp", "periodic"),
 }
 """What real nodes run too, of all the methods over all kinds of weights."""
+
+COMPOSED: dict[str, Case] = {name: Case(kind()) for name, kind in COMPOSITIONS.items()} | {
+    "gnsd+sag:q=6": Case(dsgt.GNSD().asking(dsgt.SAG(6))),
+    "dsa": Case(dsgt.DSA(q=6)),
+    "gt-saga": Case(dsgt.GTSAGA(q=6)),
+    "diffusion-avrg": Case(dsgt.DiffusionAVRG(q=6)),
+    "dsgt+svrg:every=9,loopless=true": Case(dsgt.DSGT().asking(dsgt.SVRG(9, loopless=True))),
+}
+"""A node of six samples has no more than six parts."""
+WALKED = CASES | CHANGING | COMPOSED
+"""All that real nodes run."""
 
 
 @dataclass
@@ -345,11 +378,42 @@ class Quadratic:
             A, b = A[batch], b[batch]
         return self.weight(i) * A.T @ (A @ x - b) / len(A)
 
+    def local(self, node: int | None = None) -> Local:
+        """What all nodes, or one, can compute: half of their samples by round, all of them, or the j-th of q parts."""
+        return QuadraticLocal(self, range(len(self.A)) if node is None else [node], alone=node is not None)
+
+    def part(self, i: int, x: Tensor, j: int, q: int) -> Tensor:
+        A, b = self.A[i], self.b[i]
+        some = slice(j * len(A) // q, (j + 1) * len(A) // q)
+        return len(self.A) * q / sum(self.sizes) * A[some].T @ (A[some] @ x - b[some])
+
     def full(self, x: Tensor, k: int) -> Tensor:
         return (self.H @ x[..., None])[..., 0] - self.c
 
     def stochastic(self, x: Tensor, k: int) -> Tensor:
         return torch.stack([self.node_gradient(i, row, k) for i, row in enumerate(x)])
+
+
+class QuadraticLocal(Local):
+    def __init__(self, problem: Quadratic, nodes: Sequence[int], *, alone: bool) -> None:
+        rows = torch.tensor(nodes)
+        super().__init__(
+            lambda x, k: self._each(x, lambda i, row: problem.node_gradient(i, row, k)),
+            rows if alone else rows[:, None],
+        )
+        self.problem, self.alone = problem, alone
+
+    def _each(self, x: Tensor, answer: Callable[[int, Tensor], Tensor]) -> Tensor:
+        stacked = x[None] if self.alone else x
+        found = torch.stack([answer(i, row) for i, row in zip(self.rows.flatten().tolist(), stacked, strict=True)])
+        return found[0] if self.alone else found
+
+    def full(self, x: Tensor) -> Tensor:
+        return self._each(x, self.problem.node_gradient)
+
+    def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
+        first = int(self.rows.flatten()[0])
+        return self._each(x, lambda i, row: self.problem.part(i, row, int(j.flatten()[i - first]), q))
 
 
 def quadratic(n: int, m: int = 5, seed: int = 0) -> Quadratic:

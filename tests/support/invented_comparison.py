@@ -11,9 +11,10 @@ START, ROUNDS = 2.3, 40
 
 
 def comparison(
-    finals: dict[str, dict[float, list[float]]], *, without: tuple[str, ...] = (), **given: Any
+    finals: dict[str, dict[float, list[float]]], *, without: tuple[str, ...] = (), apart: int = 0, **given: Any
 ) -> Comparison:
-    """``finals[method][lr]`` are the final losses of the seeds; infinity is a run that diverged half way."""
+    """``finals[method][lr]`` are the final losses of the seeds; infinity is a run that diverged half way. So many nodes
+    are ``apart``: node i of the first seed is i + 1 from the mean model, and in every tenth round half of that."""
     rates = next(iter(finals.values()))
     given = {"nodes": 4, "graph": "ring", "weights": "metropolis", "epochs": 4.0} | given
     settings = Settings(methods=tuple(finals), lrs=tuple(rates), seeds=len(next(iter(rates.values()))), **given)
@@ -25,6 +26,9 @@ def comparison(
         for number, (method, lr, seed, end) in enumerate(runs)
         for row in run(method, lr, seed, end, number)
     ]
+    for row in rows:
+        if row["seed"] == 0 and "diverged" not in row:
+            row |= {f"apart_{i}": (i + 1) / 2 ** (row["round"] // 10) for i in range(apart)}
     return Comparison(settings, rows)
 
 

@@ -34,6 +34,17 @@ def free_port() -> int:
         return port
 
 
+def free_ports(n: int) -> list[int]:
+    """So many different ones."""
+    probes = [socket.socket() for _ in range(n)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
 def torchrun(n: int, *command: str) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={n}", *command]
 

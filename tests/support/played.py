@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dsgt.core import Done, Mix, Network, Pending
+from dsgt.core import Done, Mix, Network, Pending, Sendable, value_of
 from dsgt.topologies.changing import Cycle
 
 Fellow = Callable[[Tensor], Tensor]
@@ -80,8 +80,8 @@ class _Mix(Mix):
     def start_exchange(self, v: Tensor) -> Pending:
         return Done(self.fellow(v.expand(self.size - 1, -1)))
 
-    def start(self, v: Tensor) -> Pending:
-        return Done(self.kept * v + (1 - self.kept) * self.fellow(v))
+    def start(self, v: Sendable) -> Pending:
+        return Done(self.kept * value_of(v) + (1 - self.kept) * self.fellow(value_of(v)))
 
-    def start_flow(self, v: Tensor) -> Pending:
-        return Done((1 - self.kept) * (self.fellow(v) - v))
+    def start_flow(self, v: Sendable) -> Pending:
+        return Done((1 - self.kept) * (self.fellow(value_of(v)) - value_of(v)))

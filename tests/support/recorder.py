@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dsgt.core import Around, Matrix, Mix, Pending, Weights
+from dsgt.core import Around, Matrix, Mix, Pending, Sendable, Weights, wire_of
 from dsgt.networks import Dense
 
 
@@ -24,8 +24,8 @@ class Recorder(Around):
     def round(self, k: int, weights: Weights) -> Mix:
         return RecordedMix(self, self.inner.round(k, weights))
 
-    def noted(self, v: Tensor, pending: Pending) -> Pending:
-        self.sizes.append(v[0].numel() * v.element_size())
+    def noted(self, v: Sendable, pending: Pending) -> Pending:
+        self.sizes.append(wire_of(v)[0].nbytes)
         self.log.append(f"start {len(self.sizes)}")
         return Recorded(pending, self.log, len(self.sizes))
 
@@ -51,10 +51,10 @@ class RecordedMix(Mix):
     def push(self) -> Mix:
         return RecordedMix(self.recorder, self.mix.push)
 
-    def start(self, v: Tensor) -> Pending:
+    def start(self, v: Sendable) -> Pending:
         return self.recorder.noted(v, self.mix.start(v))
 
-    def start_flow(self, v: Tensor) -> Pending:
+    def start_flow(self, v: Sendable) -> Pending:
         return self.recorder.noted(v, self.mix.start_flow(v))
 
     def start_exchange(self, v: Tensor) -> Pending:

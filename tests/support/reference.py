@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dsgt import randomness
+from support.compressed_reference import COMPRESSED
 from support.edge_reference import clipped_gossip, median, relay_sgd, rps, trimmed_mean
 
 Array = np.ndarray
@@ -455,4 +456,4 @@ REFERENCE = {
     "led": led,
     "proxskip": proxskip,
     "lu-gt": lu_gt,
-}
+} | COMPRESSED

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from dsgt.networks import Dense
 from dsgt.theory.stability import has_polynomial
 
 ROOT = Path(__file__).parent.parent.parent
-FILES = ("README.md", "docs/choosing.md")
+FILES = ("README.md", "docs/methods.md", "docs/choosing.md")
+FIRST = ("dpsgd", "dsgt", "d2", "exact-diffusion", "momentum-tracking", "k-gt", "sgp", "push-pull", "median")
+"""What README shows: the best known of each kind."""
 BAR = r"\|"
 """In a table a bare one would begin a column."""
 LOWEST = (-0.3, -0.6, -0.9)
@@ -56,18 +58,24 @@ def name_and_parameters(name: str, method: Algorithm[Any]) -> str:
     return f"`{name}`" + (f", {given}" if given else "")
 
 
-def methods() -> str:
+def methods(names: Iterable[str] = dsgt.ALGORITHMS) -> str:
     lines = [
         "| method | name and parameters | update | sends | exact on different data | W |",
         "|---|---|---|---|---|---|",
     ]
-    for name, kind in dsgt.ALGORITHMS.items():
-        method = kind()
+    for name in names:
+        method = dsgt.ALGORITHMS[name]()
         exact = "yes" if method.exact else "no, O(lr)"
         update = equation(method).replace("|", BAR)
         cells = (title(method), name_and_parameters(name, method), f"`{update}`", sent(method), exact)
         lines.append(f"| {' | '.join(cells)} | {method.needs} |")
     return "\n".join(lines)
+
+
+def others() -> str:
+    """The names of all that README does not show."""
+    names = [name for name in dsgt.ALGORITHMS | dsgt.algorithms.COMPOSITIONS if name not in FIRST]
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def stability() -> str:
@@ -86,7 +94,12 @@ def _window(method: Algorithm[Any], low: float) -> str:
     return f"{found.low:.4g} ... {found.high:.4g}" if found.low > 0 else f"{found.high:.4g}"
 
 
-TABLES: dict[str, Callable[[], str]] = {"methods": methods, "stability": stability}
+TABLES: dict[str, Callable[[], str]] = {
+    "methods": methods,
+    "first": lambda: methods(FIRST),
+    "others": others,
+    "stability": stability,
+}
 
 
 def renewed(page: str) -> str:

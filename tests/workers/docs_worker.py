@@ -54,12 +54,21 @@ def porting(code: list[Block]) -> None:
         exec(compile(block.source, block.page, "exec"), {})
 
 
+def asynchrony(code: list[Block]) -> None:
+    for block in code:
+        names = {"my_own_data": my_own_data}
+        exec(compile(block.source, block.page, "exec"), names)
+        assert names["optimizer"].k == len(names["loader"])  # another number at every node
+        assert all(torch.isfinite(p).all() for p in names["model"].parameters())
+
+
 def main(folder: str, root: Path) -> None:
     os.chdir(folder)
     (loop,) = [block for block in blocks(root / "README.md") if block.torchrun]
     readme(loop)
     reliability([block for block in blocks(root / "docs" / "reliability.md") if block.torchrun])
     porting([block for block in blocks(root / "docs" / "porting.md") if block.torchrun])
+    asynchrony([block for block in blocks(root / "docs" / "asynchrony.md") if block.torchrun])
     for name in ("torchrun_digits", "resume_digits"):
         text = (root / "examples" / f"{name}.py").read_text().replace("601", "21")
         exec(compile(text, name, "exec"), {"__name__": "__main__", "__file__": name})

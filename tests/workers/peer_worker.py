@@ -14,18 +14,30 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 import dsgt
-from dsgt.core import Network, Pending
-from support.cases import CASES, CHANGING, F64, Case, graph, quadratic
+from dsgt.core import Gradient, Network, Pending
+from support.cases import COMPOSED, F64, WALKED, Case, graph, quadratic
 from support.launch import HANGING
 
-ROUNDS = 60
+WAYS = [
+    (name, way)
+    for name, case in WALKED.items()
+    for way in ("iterate", "optimizer")
+    if way == "iterate" or set(case.algorithm.asks.wants) <= {"gradient", "full"}
+]
+"""An optimizer knows no parts of a node's samples."""
+ROUNDS = 30
 LR = 0.02
+
+
+def rounds_of(case: Case) -> int:
+    return ROUNDS if case.patience == 1 else ROUNDS // 2
 
 
 def waits_later(case: Case) -> bool:
@@ -60,13 +72,8 @@ def world(kind: str, n: int, folder: Path) -> Iterator[Connect | None]:
 
 
 def by_iterate(case: Case, net: Network, n: int) -> Tensor:
-    problem = quadratic(n)
-
-    def grad(x: Tensor, k: int) -> Tensor:
-        return problem.node_gradient(net.node, x, k)
-
-    states = dsgt.iterate(case.algorithm, grad, net, torch.zeros(5, dtype=F64), LR)
-    return torch.stack([s.x.clone() for s in itertools.islice(states, ROUNDS + 1)])
+    states = dsgt.iterate(case.algorithm, quadratic(n).local(net.node), net, torch.zeros(5, dtype=F64), LR)
+    return torch.stack([s.x.clone() for s in itertools.islice(states, rounds_of(case) + 1)])
 
 
 class TwoParts(nn.Module):
@@ -94,16 +101,24 @@ def by_optimizer(case: Case, net: Network, n: int) -> Tensor:
 
     model, opt = build()
     trajectory = [flat(model)]
-    for k in range(ROUNDS):
-        if k == ROUNDS // 2:
+    for k in range(rounds_of(case)):
+        if k == rounds_of(case) // 2:
             saved = copy.deepcopy(opt.state_dict())
             model, opt = build()
             opt.load_state_dict(saved)
         batch = dsgt.randomness.integers(len(A), 7, i, k, torch.arange(max(1, len(A) // 2)))
-        opt.zero_grad()
-        loss = ((model(A[batch]) - b[batch]) ** 2).mean() / 2
-        loss.backward()
-        opt.step()
+
+        def closure(rows: Tensor | slice = batch, model: nn.Module = model, opt: dsgt.Optimizer = opt) -> Tensor:
+            opt.zero_grad()
+            loss = ((model(A[rows]) - b[rows]) ** 2).mean() / 2
+            loss.backward()
+            return loss
+
+        if type(case.algorithm.asks) is Gradient:
+            closure()
+            opt.step()
+        else:
+            opt.step(closure, full=partial(closure, slice(None)))
         trajectory.append(flat(model))
     return torch.stack(trajectory)
 
@@ -112,12 +127,16 @@ def walks(connect: Connect, n: int, names: list[str], folder: Path, *, beside: b
     """This node's path with every method, into a file."""
     found = {}
     for name in names:
-        case = (CASES | CHANGING)[name]
+        case = WALKED[name]
         with connect(case.weights(graph(n))) as net:
             found[name, "iterate"] = by_iterate(case, net, n)
-            sent = net.traffic.mixings
-            found[name, "optimizer"] = by_optimizer(case, net, n)
-            assert sent <= ROUNDS * case.algorithm.sends + 2, (name, sent)
+            sent, sent_bytes = net.traffic.mixings, net.traffic.bytes
+            if (name, "optimizer") in WAYS:
+                found[name, "optimizer"] = by_optimizer(case, net, n)
+            found[name, "bytes"] = torch.tensor(sent_bytes)
+            if name in COMPOSED:  # which may mix with nobody in a round, or several times
+                continue
+            assert sent <= rounds_of(case) * case.algorithm.sends + 2, (name, sent)
             assert (net._background is not None) == (beside and waits_later(case)), name
     torch.save(found, folder / f"{n} nodes, node {net.node}{', in the background' * beside}.pt")
 

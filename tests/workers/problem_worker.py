@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import networkx as nx
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from dsgt import DSGT, iterate, metrics, run
 from dsgt.core import Network
-from dsgt.data import Bernoulli, WithoutReplacement, WithReplacement, digits, partition
+from dsgt.data import Bernoulli, WithoutReplacement, WithReplacement, augment, digits, partition
 from dsgt.networks import TorchPeers
 from dsgt.problems import Logistic, Model, Problem, lenet
+from dsgt.randomness import seeded
 from dsgt.topologies.weights import metropolis
 from support.launch import HANGING
 
@@ -34,8 +37,20 @@ def problems(n: int) -> dict[str, Problem]:
     return {
         "logistic": Logistic(vectors, shards, WithReplacement(eta=0.05), test=test, l2=0.01),
         "bernoulli": Logistic(vectors, shards, Bernoulli(0.05), test=test),
+        "as they are": as_it_is(n, torch.float64),
+        "as they are, float32": as_it_is(n, torch.float32),
         "lenet": Model(lenet(channels=1, size=8), images, shards, WithoutReplacement(eta=0.05)),
     }
+
+
+def as_it_is(n: int, dtype: torch.dtype) -> Model:
+    """A module with BatchNorm and dropout, on images that are moved about."""
+    images, test = digits(dtype=dtype, images=True)
+    shards = partition.dirichlet(images.targets, n, alpha=0.5)
+    with seeded(0):
+        layers = (nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(108, 10))
+    module, drawn = nn.Sequential(*layers), WithReplacement(eta=0.05)
+    return Model(module, images, shards, drawn, test=test, augment=partial(augment.crop_flip, padding=1))
 
 
 def path(problem: Problem, network: Network) -> torch.Tensor:
@@ -46,6 +61,8 @@ def path(problem: Problem, network: Network) -> torch.Tensor:
 
 def table(problem: Problem, network: Network) -> list[dict[str, float]]:
     wanted = {name: m for name, m in metrics.DEFAULT.items() if name != "seconds"} | {"tracking": metrics.tracking}
+    if isinstance(problem, Model) and not problem.is_function:
+        wanted |= {"accuracy": metrics.accuracy, "node_loss": metrics.node_loss_mean}
     return run(DSGT(), problem, network, rounds=6, lr=LR, every=3, seed=SEED, metrics=wanted).rows
 
 

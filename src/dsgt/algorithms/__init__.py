@@ -8,18 +8,29 @@ from dsgt.algorithms.ab import AB as AB
 from dsgt.algorithms.acc_dngd import AccDNGD as AccDNGD
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD as AtcDPSGD
 from dsgt.algorithms.aug_dgm import AugDGM as AugDGM
+from dsgt.algorithms.beer import BEER as BEER
 from dsgt.algorithms.bianchi import Bianchi as Bianchi
+from dsgt.algorithms.c_gt import CGT as CGT
+from dsgt.algorithms.cedas import CEDAS as CEDAS
+from dsgt.algorithms.choco import CHOCO as CHOCO
 from dsgt.algorithms.clipped_gossip import ClippedGossip as ClippedGossip
 from dsgt.algorithms.d2 import D2 as D2
+from dsgt.algorithms.dcd_psgd import DCDPSGD as DCDPSGD
 from dsgt.algorithms.dda import DDA as DDA
 from dsgt.algorithms.decentlam import DecentLaM as DecentLaM
 from dsgt.algorithms.decentralized_amsgrad import DecentralizedAMSGrad as DecentralizedAMSGrad
+from dsgt.algorithms.deepsqueeze import DeepSqueeze as DeepSqueeze
 from dsgt.algorithms.detag import DeTAG as DeTAG
+from dsgt.algorithms.diffusion_avrg import DiffusionAVRG as DiffusionAVRG
+from dsgt.algorithms.docom import DoCoM as DoCoM
 from dsgt.algorithms.dpsgd import DPSGD as DPSGD
+from dsgt.algorithms.dsa import DSA as DSA
 from dsgt.algorithms.dsgt import DSGT as DSGT
 from dsgt.algorithms.dsgt_hb import DSGTHB as DSGTHB
 from dsgt.algorithms.dsgt_nesterov import DSGTNesterov as DSGTNesterov
 from dsgt.algorithms.dsmt import DSMT as DSMT
+from dsgt.algorithms.ecd_psgd import ECDPSGD as ECDPSGD
+from dsgt.algorithms.edm import EDM as EDM
 from dsgt.algorithms.epigraph_projection import EpigraphProjection as EpigraphProjection
 from dsgt.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
 from dsgt.algorithms.extra import EXTRA as EXTRA
@@ -27,14 +38,21 @@ from dsgt.algorithms.fedavg import FedAvg as FedAvg
 from dsgt.algorithms.frost import FROST as FROST
 from dsgt.algorithms.gnsd import GNSD as GNSD
 from dsgt.algorithms.gradient_push import GradientPush as GradientPush
+from dsgt.algorithms.gt_hsgd import GTHSGD as GTHSGD
+from dsgt.algorithms.gt_saga import GTSAGA as GTSAGA
+from dsgt.algorithms.gt_sarah import GTSARAH as GTSARAH
+from dsgt.algorithms.gt_svrg import GTSVRG as GTSVRG
 from dsgt.algorithms.gtadam import GTAdam as GTAdam
 from dsgt.algorithms.k_gt import KGT as KGT
+from dsgt.algorithms.lead import LEAD as LEAD
 from dsgt.algorithms.led import LED as LED
 from dsgt.algorithms.lu_gt import LUGT as LUGT
 from dsgt.algorithms.median import Median as Median
 from dsgt.algorithms.mg_dsgd import MGDSGD as MGDSGD
 from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
+from dsgt.algorithms.moniqua import Moniqua as Moniqua
+from dsgt.algorithms.motef import MoTEF as MoTEF
 from dsgt.algorithms.osgp import OSGP as OSGP
 from dsgt.algorithms.proxskip import ProxSkip as ProxSkip
 from dsgt.algorithms.push_diging import PushDIGing as PushDIGing
@@ -44,6 +62,7 @@ from dsgt.algorithms.relay_sgd import RelaySGD as RelaySGD
 from dsgt.algorithms.rps import RPS as RPS
 from dsgt.algorithms.sgd import SGD as SGD
 from dsgt.algorithms.sgp import SGP as SGP
+from dsgt.algorithms.sirb_ye import SirbYe as SirbYe
 from dsgt.algorithms.trimmed_mean import TrimmedMean as TrimmedMean
 from dsgt.core import Algorithm
 
@@ -84,6 +103,15 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     "lu-gt": LUGT,
     "led": LED,
     "proxskip": ProxSkip,
+    "choco": CHOCO,
+    "dcd-psgd": DCDPSGD,
+    "ecd-psgd": ECDPSGD,
+    "beer": BEER,
+    "c-gt": CGT,
+    "lead": LEAD,
+    "cedas": CEDAS,
+    "moniqua": Moniqua,
+    "deepsqueeze": DeepSqueeze,
 }
 
 COMPOSITIONS: dict[str, type[Algorithm[Any]]] = {
@@ -91,8 +119,19 @@ COMPOSITIONS: dict[str, type[Algorithm[Any]]] = {
     "fedavg": FedAvg,
     "mg-dsgd": MGDSGD,
     "detag": DeTAG,
+    "dsa": DSA,
+    "diffusion-avrg": DiffusionAVRG,
+    "gt-saga": GTSAGA,
+    "gt-svrg": GTSVRG,
+    "gt-sarah": GTSARAH,
+    "gt-hsgd": GTHSGD,
+    "edm": EDM,
+    "sirb-ye": SirbYe,
+    "docom": DoCoM,
+    "motef": MoTEF,
 }
-"""Published methods that are one of the above on a network that they make of the one given: ``Algorithm.over``."""
+"""Published methods that are one of the above on a network that they make of the one given, ``Algorithm.over``, or with
+an oracle in the place of its gradients, ``Algorithm.asks``."""
 
 ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging", "s-ab": "ab", "pull-diag-gt": "frost"}
 """Other names under which the same update was published."""

@@ -1,18 +1,35 @@
-"""A method by its name, ``dsgt``, by its name and parameters, ``decentlam:beta=0.5``, or your own, ``module:name``."""
+"""A method by its name, ``dsgt``, by its name and parameters, ``decentlam:beta=0.5``, or your own, ``module:name``.
+
+With an oracle in the place of its gradients it is still one word: ``extra+saga``, ``dsgt+svrg:every=50``."""
 
 from __future__ import annotations
 
 import math
+import re
+import sys
+from collections.abc import Mapping
 from dataclasses import Field
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from dsgt.algorithms import ALGORITHMS, ALIASES, COMPOSITIONS
-from dsgt.core import Algorithm, parameters
+from dsgt.compression import Compressor, compressor
+from dsgt.core import Algorithm, Oracle, parameters, without_oracle
 from dsgt.factories import Factory, is_factory, lookup
+from dsgt.oracles import ORACLES
 from dsgt.text import nearest
 
-EXPECTED = {float: "a finite number", int: "a whole number", bool: "true or false", str: "a word"}
+T = TypeVar("T")
+
+EXPECTED: dict[Any, str] = {
+    float: "a finite number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "a word",
+    Compressor: "a compressor such as top-k:0.01",
+}
 TRUTH = {"true": True, "false": False}
+TITLES = {"sgd": "centralized SGD", "atc-dpsgd": "D-PSGD (ATC)"}
+"""Of methods whose text begins with more than a name."""
 
 
 def method(text: str) -> Algorithm[Any]:
@@ -20,14 +37,30 @@ def method(text: str) -> Algorithm[Any]:
 
     ``module:name`` is your own: a method, its class, or a function that makes one.
     """
-    name, colon, given = text.partition(":")
+    text, *oracles = _split(text)
+    name = text.partition(":")[0]
     name = ALIASES.get(name, name)
     kinds = ALGORITHMS | COMPOSITIONS
-    if name not in kinds:
-        if is_factory(text):
-            return own_method(lookup(text, "method"))
+    if name in kinds:
+        made = with_parameters(kinds[name], name, text)
+    elif is_factory(text):
+        made = own_method(lookup(text, "method"))
+    else:
         raise ValueError(nearest(name, [*kinds, *ALIASES], "method"))
-    kind = kinds[name]
+    return made.asking(oracle(oracles[0])) if oracles else made
+
+
+def oracle(text: str) -> Oracle[Any]:
+    """The oracle that ``saga`` or ``saga:q=20`` means."""
+    name = text.partition(":")[0]
+    if name not in ORACLES:
+        raise ValueError(nearest(name, ORACLES, "oracle"))
+    return with_parameters(ORACLES[name], name, text)
+
+
+def with_parameters(kind: type[T], name: str, text: str) -> T:
+    """One of this kind with the parameters that stand behind the colon."""
+    _, colon, given = text.partition(":")
     if not colon:
         return kind()
     types = get_type_hints(kind)
@@ -60,14 +93,56 @@ def own_method(factory: Factory) -> Algorithm[Any]:
 
 def label(algorithm: Algorithm[Any]) -> str:
     """How a method is called in tables and figures: its name and what is not by default; ``method`` understands it."""
-    name = next((name for name, kind in (ALGORITHMS | COMPOSITIONS).items() if type(algorithm) is kind), None)
+    plain, kinds = without_oracle(algorithm), ALGORITHMS | COMPOSITIONS
+    words = [label_among(plain, kinds)] + [label_among(algorithm.asks, ORACLES)] * (plain is not algorithm)
+    return "+".join(word for word in words if word) if all(words) else repr(algorithm)
+
+
+def is_own(text: str) -> bool:
+    """Whether a method is named as ``module:name``, with an oracle or without."""
+    plain = _split(text)[0]
+    return is_factory(plain) and plain.partition(":")[0] not in ALGORITHMS | COMPOSITIONS
+
+
+def _split(text: str) -> list[str]:
+    """The method, and its oracle if there is one."""
+    return re.split(r"\+(?=[a-z])", text, maxsplit=1)  # not in 1e+5
+
+
+def label_among(made: object, kinds: Mapping[str, type]) -> str | None:
+    name = next((name for name, kind in kinds.items() if type(made) is kind), None)
     if name is None:
-        return repr(algorithm)
-    changed = [f for f in parameters(algorithm) if getattr(algorithm, f.name) != f.default]
-    return name + ":" * bool(changed) + ",".join(f"{f.name}={_text(getattr(algorithm, f.name))}" for f in changed)
+        return None
+    changed = [f for f in parameters(made) if getattr(made, f.name) != f.default]
+    return name + ":" * bool(changed) + ",".join(f"{f.name}={_text(getattr(made, f.name))}" for f in changed)
+
+
+def is_ours(algorithm: Algorithm[Any]) -> bool:
+    """Whether it is one of this package's, and not somebody's own."""
+    return type(algorithm) in (ALGORITHMS | COMPOSITIONS).values()
+
+
+def title(algorithm: Algorithm[Any]) -> str:
+    """How a paper calls it: ``D²``, ``DecentLaM (beta=0.5)``. What its text begins with; your own: the class's name."""
+    if (plain := without_oracle(algorithm)) is not algorithm:
+        oracle = algorithm.asks
+        changed = [f for f in parameters(oracle) if getattr(oracle, f.name) != f.default]
+        values = ", ".join(f"{f.name}={_text(getattr(oracle, f.name))}" for f in changed)
+        return f"{title(plain)} + {type(oracle).__name__}{f' ({values})' if values else ''}"
+    name, _, given = label(algorithm).partition(":")
+    kind = type(algorithm)
+    if not is_ours(algorithm):
+        changed = [f for f in parameters(algorithm) if getattr(algorithm, f.name) != f.default]
+        name, given = kind.__name__, ",".join(f"{f.name}={_text(getattr(algorithm, f.name))}" for f in changed)
+    else:
+        text = sys.modules[kind.__module__].__doc__ or kind.__name__
+        name = TITLES.get(name) or re.split(r"[,;:.]", text, maxsplit=1)[0]
+    return f"{name} ({given.replace(',', ', ')})" if given else name
 
 
 def _value(kind: type, text: str, what: str) -> Any:
+    if kind is Compressor:
+        return compressor(text)
     try:
         value = TRUTH[text.lower()] if kind is bool else kind(text)
     except (ValueError, KeyError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dsgt.checkpoint.folder import parts_of
 from dsgt.checkpoint.part import CheckpointError, DifferentError, Part, under
 from dsgt.layout import Layout
+from dsgt.statistics import averaged
 
 MODELS = ("output", "state.x", "optimizer.x")
 """Where a model is, what the method promises something of before the point where it asks for gradients."""
@@ -42,8 +43,9 @@ def export(folder: str | Path, path: str | Path, model: nn.Module | None = None)
     """Write the mean model of the newest checkpoint as an ordinary state_dict, to .safetensors or .pt, and return it.
 
     A checkpoint knows the names and shapes of the parameters it holds. They must be those of the ``model``, if one is
-    given: its names and dtypes are used then. What ``run`` trained may have buffers and frozen parameters that no
-    checkpoint holds; they are copied from the ``model``, which therefore must be given.
+    given: its names and dtypes are used then. BatchNorm's running statistics are averaged over the nodes. What ``run``
+    trained may have other buffers, and frozen parameters, that no checkpoint holds; they are copied from the ``model``,
+    which therefore must be given.
     """
     path = Path(path)
     if path.suffix not in (".safetensors", ".pt"):
@@ -54,8 +56,9 @@ def export(folder: str | Path, path: str | Path, model: nn.Module | None = None)
         found = {name: _mean([_taken(part, name) for part in parts]) for name in trained}
         wanted = {} if model is None else model.state_dict()
     else:
-        found = _unflattened(folder, parts[0], alone=model is None)
-        wanted = {} if model is None else _trainable(model)
+        remembered = _statistics(parts)
+        found = _unflattened(folder, parts[0], alone=model is None, beside=remembered) | remembered
+        wanted = {} if model is None else _trainable(model) | _buffers(model, remembered)
     if model is not None:
         found = _as_in(model, found, wanted, folder)
     if path.suffix == ".pt":
@@ -75,7 +78,13 @@ def _mean(values: list[Tensor]) -> Tensor:
     return (mean if values[0].is_floating_point() else mean.round()).to(values[0].dtype)
 
 
-def _unflattened(folder: str | Path, part: Part, *, alone: bool) -> dict[str, Tensor]:
+def _statistics(parts: Sequence[Part]) -> dict[str, Tensor]:
+    """What the nodes' modules remembered, for the mean model."""
+    rows = [under("memory.kept.", part.tensors) for part in parts]
+    return averaged({name: torch.cat([kept[name] for kept in rows]) for name in rows[0]}) if rows[0] else {}
+
+
+def _unflattened(folder: str | Path, part: Part, *, alone: bool, beside: Collection[str]) -> dict[str, Tensor]:
     """The mean of the flat vectors that ``run`` saved, as parameters with names."""
     if "layout" not in part.extra:
         raise DifferentError(
@@ -83,9 +92,10 @@ def _unflattened(folder: str | Path, part: Part, *, alone: bool) -> dict[str, Te
             "resume its run for one round more, or take the rows themselves with checkpoint.models"
         )
     layout = Layout.from_json(part.extra["layout"])
-    if alone and layout.elsewhere:
+    lacking = [name for name in layout.elsewhere if name not in beside]
+    if alone and lacking:
         raise ValueError(
-            f"{folder} holds what was trained, but not {', '.join(layout.elsewhere)}: give the model that has them, "
+            f"{folder} holds what was trained, but not {', '.join(lacking)}: give the model that has them, "
             "export(..., model) or --model"
         )
     rows = models(folder)[1]
@@ -96,6 +106,15 @@ def _unflattened(folder: str | Path, part: Part, *, alone: bool) -> dict[str, Te
 def _trainable(model: nn.Module) -> dict[str, Tensor]:
     """With both names of a parameter that two layers share."""
     return {name: p for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
+
+
+def _buffers(model: nn.Module, remembered: Collection[str]) -> dict[str, Tensor]:
+    """Those of the model that are among these, whatever comes before their names."""
+
+    def same(a: str, b: str) -> bool:
+        return a == b or a.endswith(f".{b}") or b.endswith(f".{a}")
+
+    return {name: b for name, b in model.named_buffers() if any(same(name, other) for other in remembered)}
 
 
 def _as_in(

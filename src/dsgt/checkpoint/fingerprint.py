@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, S, Weights, parameters
+from dsgt.core import Weights, parameters
 
 SAMPLE = 1 << 20
 """Numbers of a tensor that are looked at one by one."""
@@ -17,7 +17,7 @@ _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """The bits of real numbers, as whole ones: their sum does not depend on its order."""
 
 
-def method(algorithm: Algorithm[S]) -> str:
+def method(algorithm: object) -> str:
     """Its name, and its parameters where it has some."""
     values: dict[str, object] = {f.name: getattr(algorithm, f.name) for f in parameters(algorithm)}
     given = [f"{name}={value}" for name, value in values.items() if value is not None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 import torch
 from torch import Tensor
@@ -44,6 +44,14 @@ class Progress(Generic[S]):
     """What a user takes home, where that may be something else than the state's x."""
 
 
+class Memory(Protocol):
+    """What a run must hold besides its state."""
+
+    def progress(self) -> dict[str, Tensor]: ...
+
+    def restore(self, progress: dict[str, Tensor]) -> None: ...
+
+
 class Keeper:
     """Saves a run every so many rounds, at its end and when it is asked to stop; without a folder it does nothing."""
 
@@ -56,6 +64,7 @@ class Keeper:
         """The round of the newest checkpoint."""
         self.is_due = False
         """What ``due`` answered last."""
+        self._memory: Memory | None = None
         self._settings: Mapping[str, Any] = {}
         self._layout: Mapping[str, Any] = {}
         self._requests = Requests(network)
@@ -65,13 +74,14 @@ class Keeper:
         self,
         blank: S,
         *,
+        memory: Memory,
         settings: Callable[[], Mapping[str, Any]],
         layout: Callable[[], Layout],
         columns: Sequence[str],
         resume: bool,
     ) -> Progress[S]:
         """The newest checkpoint where there is one to resume, else the beginning; ``blank`` is the initial state."""
-        beginning = Progress(0, blank, [], 0.0)
+        beginning, self._memory = Progress(0, blank, [], 0.0), memory
         if self.folder is None or self._lock is None:
             if resume:
                 raise ValueError("resume is True, but there is no checkpoint_dir to resume from; give the run's folder")
@@ -93,6 +103,7 @@ class Keeper:
         resume: bool,
     ) -> Progress[S]:
         assert self.folder is not None
+        assert self._memory is not None
         self._layout = layout().as_json()
         self._settings = {**settings(), "metrics": ", ".join(columns)}
         if not resume:
@@ -111,17 +122,23 @@ class Keeper:
                 f"least {part.k} rounds, or use another folder"
             )
         template = tensors(beginning.state)  # waits for its messages, if it has sent any
-        values = under("state.", part.tensors)
-        for name in sorted({*template, *values}):
-            there, here = (tuple(t[name].shape) if name in t else None for t in (values, template))
-            if there != here:
-                raise DifferentError(f"{self.folder.path} holds {name} with shape {there}, but here it is {here}")
+        values, memory = under("state.", part.tensors), under("memory.", part.tensors)
+        self._check_shapes(values, template)
+        self._check_shapes(memory, self._memory.progress())
+        self._memory.restore(memory)
         self.network.restore(under("network.", part.tensors))
         self.last = part.k
         table = part.tensors["rows"].tolist()
         rows: list[Row] = [{"round": int(k)} | dict(zip(columns, row, strict=True)) for k, *row in table]
         values = {name: t.to(template[name].device) for name, t in values.items()}
         return Progress(part.k, with_tensors(beginning.state, values), rows, float(part.extra["seconds"]))
+
+    def _check_shapes(self, saved: Mapping[str, Tensor], template: Mapping[str, Tensor]) -> None:
+        assert self.folder is not None
+        for name in sorted({*template, *saved}):
+            there, here = (tuple(t[name].shape) if name in t else None for t in (saved, template))
+            if there != here:
+                raise DifferentError(f"{self.folder.path} holds {name} with shape {there}, but here it is {here}")
 
     def due(self, k: int) -> bool:
         """Whether to save after round k. On real nodes all must ask at once."""
@@ -141,8 +158,10 @@ class Keeper:
 
     def _write(self, progress: Progress[Any]) -> None:
         assert self.folder is not None
+        assert self._memory is not None
         columns = [list(row.values()) for row in progress.rows]
         content = {f"state.{name}": t for name, t in tensors(progress.state).items()}
+        content |= {f"memory.{name}": t for name, t in self._memory.progress().items()}
         content |= {f"network.{name}": t for name, t in self.network.progress().items()}
         if progress.model is not None and progress.model is not progress.state[0]:
             content["output"] = progress.model

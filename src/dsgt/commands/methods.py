@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsgt.algorithms import ALGORITHMS, ALIASES, COMPOSITIONS
-from dsgt.algorithms.named import label, method
+from dsgt.asynchronous.algorithms import ASYNCHRONOUS
+from dsgt.asynchronous.core import AsyncAlgorithm
+from dsgt.asynchronous.named import label, method
 from dsgt.commands.completion import starting
 from dsgt.commands.errors import plain_errors
 from dsgt.core import Algorithm, parameters
@@ -27,7 +29,7 @@ def methods_command(
         str | None,
         typer.Argument(
             help="Which method; all of them in a table by default.",
-            autocompletion=starting([*ALGORITHMS, *COMPOSITIONS, *ALIASES]),
+            autocompletion=starting([*ALGORITHMS, *COMPOSITIONS, *ASYNCHRONOUS, *ALIASES]),
         ),
     ] = None,
 ) -> None:
@@ -44,19 +46,21 @@ def _table() -> Table:
     table.columns[0].no_wrap = True
     for name, kind in (ALGORITHMS | COMPOSITIONS).items():
         table.add_row(name, f"{kind().sends:g}", _exact(kind), str(kind().needs))
+    for name, nobody_waits in ASYNCHRONOUS.items():
+        table.add_row(name, f"{nobody_waits.sends:g} a wake", _exact(nobody_waits), str(nobody_waits.needs))
     for name, other in ALIASES.items():
         table.add_row(name, "", "", f"another name of {other}")
     return table
 
 
-def _describe(algorithm: Algorithm[Any]) -> None:
+def _describe(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> None:
     """Its own text, then what it declares."""
-    kind = type(algorithm)
+    kind, when = type(algorithm), "a wake" if isinstance(algorithm, AsyncAlgorithm) else "a round"
     names = f"[bold]{escape(label(algorithm))}[/], in Python [bold]dsgt.{escape(repr(algorithm))}[/]\n"
     console.print(names, highlight=False, soft_wrap=True)
     console.print(escape((sys.modules[kind.__module__].__doc__ or "").strip()), highlight=False, soft_wrap=True)
     console.print(
-        f"\nSends {algorithm.sends:g} m-vector{'s' * (algorithm.sends != 1)} a round. Exact on uneven data: "
+        f"\nSends {algorithm.sends:g} m-vector{'s' * (algorithm.sends != 1)} {when}. Exact on uneven data: "
         f"{_exact(kind)}. Needs of W: {algorithm.needs}.",
         highlight=False,
         soft_wrap=True,
@@ -68,5 +72,5 @@ def _describe(algorithm: Algorithm[Any]) -> None:
         console.print(hints)
 
 
-def _exact(kind: type[Algorithm[Any]]) -> str:
+def _exact(kind: type[Algorithm[Any]] | type[AsyncAlgorithm[Any]]) -> str:
     return "yes" if kind.exact else "no, O(lr)"

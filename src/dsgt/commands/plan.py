@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from dsgt import topologies
-from dsgt.commands.plan_text import show, show_directed
+from dsgt.commands.plan_text import show, show_directed, show_traffic
 from dsgt.core import Matrix, Needs
 from dsgt.data.names import DATA
 from dsgt.problems.erm import EmpiricalRisk
@@ -20,6 +20,7 @@ from dsgt.text import nearest
 from dsgt.theory.directed import directed_plan
 from dsgt.theory.plan import plan as make_plan
 from dsgt.theory.plan_picture import draw_plan
+from dsgt.theory.traffic import rounds_of_all
 from dsgt.topologies.suited import suited
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
@@ -50,6 +51,10 @@ def plan(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", "--root", help="Where CIFAR-10 is; or set DSGT_DATA.")
     ] = None,
+    parameters: Annotated[
+        float | None,
+        typer.Option(help="Of any model, such as 25e6: what a round of every method then sends, and nothing else."),
+    ] = None,
     picture: Annotated[Path, typer.Option(help="Where the picture goes: .png, .pdf or .svg.")] = Path("plan.png"),
     skew: Annotated[float | None, typer.Option(help="The same as --partition dirichlet:ALPHA.")] = None,
 ) -> None:
@@ -63,9 +68,15 @@ def plan(
     if picture.suffix not in PICTURES or not picture.absolute().parent.is_dir():
         raise typer.BadParameter(f"{picture} must end in {' or '.join(PICTURES)}, in a directory that exists")
     holdings = partition if skew is None else f"dirichlet:{skew}"
+    if parameters is not None and not (parameters >= 1 and parameters == int(parameters)):
+        raise typer.BadParameter(f"{parameters:g} is no number of parameters, such as 25e6", param_hint="--parameters")
     try:
         links = topologies.named_network(graph, nodes, seed=seed)
         W = _weights(links, weights)
+        if parameters is not None and W is not None:
+            link = {"latency": latency, "bandwidth": bandwidth, "compute": (compute or 0.0) * batch / nodes}
+            show_traffic(console, rounds_of_all(W, int(parameters), **link), int(parameters), W, **link)
+            return
         problem = _problem(data, model, nodes, holdings, batch, l2, seed, data_dir)
         if W is None:
             show_directed(console, directed_plan(problem, links.graph, seed=seed))

@@ -11,9 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from dsgt import topologies
+from dsgt.core import Matrix
 from dsgt.theory.centralized import SMALLEST_BATCH, given_union
 from dsgt.theory.directed import DirectedPlan
 from dsgt.theory.plan import Plan
+from dsgt.theory.traffic import Round
 
 COLOURS = {"good": "green", "slow": "yellow", "biased": "yellow", "no": "red"}
 
@@ -43,6 +45,36 @@ def show_directed(console: Console, plan: DirectedPlan) -> None:
         "The constants, and what they assume": constants(plan),
     }
     _show(console, plan, sections)
+
+
+def show_traffic(
+    console: Console,
+    rounds: list[Round],
+    parameters: int,
+    W: Matrix,
+    *,
+    latency: float,
+    bandwidth: float,
+    compute: float,
+) -> None:
+    """What a round of every method sends, for a model of which only the size is known."""
+    degree = topologies.describe(W).max_degree
+    console.print(
+        f"\n[bold]{W.shape[0]} nodes, at most {degree} neighbours each, {parameters:,} parameters in float32[/bold]\n"
+        f"A link of {bandwidth / 1e6:g} MB/s ({bandwidth / 125e3:g} Mbit/s) and {latency:g} s; a gradient takes "
+        f"{compute:g} s, and free messages travel behind it.",
+        highlight=False,
+    )
+    table = Table("compressor", "MB to each neighbour", "seconds a round")
+    table.add_column("methods", overflow="fold")
+    for r in rounds:
+        table.add_row(r.compressor or "none", f"{r.megabytes:,.4g}", f"{r.seconds:,.3g}", ", ".join(r.methods))
+    console.print(table)
+    console.print(
+        "A round of one method is not worth a round of another: dsgt compare draws loss against megabytes. Compressed "
+        "methods send the model once in full when they begin.",
+        highlight=False,
+    )
 
 
 def _show(console: Console, plan: Plan | DirectedPlan, sections: Sections) -> None:

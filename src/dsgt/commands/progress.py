@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from dsgt.run import Spent
 
 SECONDS_A_LINE = 5.0
 """Between two lines, where the output is a file."""
@@ -58,3 +60,16 @@ class Board:
         if self.shown and not self.live and (last or time.monotonic() - self.said > SECONDS_A_LINE):
             self.said = time.monotonic()
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+MUCH = 0.15
+"""A share of the time above which measuring is worth a word."""
+
+
+def tell_spent(console: Console, spent: Sequence[Spent]) -> None:
+    """How much of the runs' time measuring took, and what to do about it."""
+    if not spent:
+        return
+    share = Spent(sum(s.training for s in spent), sum(s.measuring for s in spent)).share
+    less = "; --evaluations, --eval-samples or --no-node-accuracy make it less" if share > MUCH else ""
+    console.print(f"Measuring took {share:.0%} of the time of the runs{less}.", highlight=False, soft_wrap=True)

@@ -48,7 +48,7 @@ def reproduce(
     The full form trains on CIFAR-10 and takes hours; --quick takes minutes and needs no data. Every finished run is
     kept in --out under all that determines it: a command that was interrupted, given again, goes on where it was.
     """
-    from dsgt.data.cifar10 import locate  # here, with torch, pandas and matplotlib: --help answers without them
+    from dsgt.data.cifar import CIFAR10  # here, with torch, pandas and matplotlib: --help answers without them
     from dsgt.reproduce.cases import Finished
     from dsgt.reproduce.lab import Lab
 
@@ -58,7 +58,9 @@ def reproduce(
         plans = {name: _plan(e, quick, seeds, epochs) for name, e in chosen.items()}
         folder = out / ("quick" if quick else "full")
         folder.mkdir(parents=True, exist_ok=True)
-        root = locate(data_dir, download=None).parent if any(p.data == "cifar10" for p in plans.values()) else None
+        root = (
+            CIFAR10.locate(data_dir, download=None).parent if any(p.data == "cifar10" for p in plans.values()) else None
+        )
         finished = Finished(out / FINISHED)
         if quick:
             console.print("Quick form: small, and on the 8 × 8 digits instead of CIFAR-10.", highlight=False)

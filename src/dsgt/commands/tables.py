@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+from typing import Any
+
 from rich import box
 from rich.table import Table
 
-from dsgt.comparison import Comparison, Job, MethodRuns, Settings
+from dsgt.comparison import Comparison, Job, MethodRuns, Settings, Sweep
 from dsgt.comparison.measured import COSTS, Row
 
 CAPTION = "mean, worst: test accuracy of the mean model and of the worst node; apart: from their mean"
@@ -49,6 +52,28 @@ def costs_table(found: Comparison, target: float) -> Table:
     return table
 
 
+def sweep_table(found: Sweep) -> Table:
+    """Every method at every point."""
+    target = "" if found.target is None else f"; s: virtual seconds to a loss of {found.target:.3g}"
+    table = Table(box=box.SIMPLE_HEAD, caption=f"worst: test accuracy of the worst node{target}")
+    _columns(table, *found.keys, "method", "lr", "loss", "worst", "apart", "s")
+    before: dict[str, Any] = {}
+    for row in found.numbers:
+        line, new = row["line"], row["at"] != before
+        before = row["at"]
+        lr = f"{line.lr:g}{'!' * bool(line.edge)}" if line.converged else "diverged"
+        numbers = (_mean(row[key], form) for key, form in SWEPT.items())
+        table.add_row(*(str(v) if new else "" for v in before.values()), line.method, lr, *numbers)
+    return table
+
+
+SWEPT = {"loss": ".4g", "node_accuracy_min": ".1%", "consensus": ".2g", "virtual_seconds_to_target": ".3g"}
+
+
+def _mean(values: list[float], form: str) -> str:
+    return format(fmean(values), form) if values else ""
+
+
 def run_table(job: Job, rule: str, last: Row) -> Table:
     """One run, as it ended."""
     table = Table(title=_about(job.settings), box=box.SIMPLE_HEAD, caption=CAPTION)
@@ -60,7 +85,7 @@ def run_table(job: Job, rule: str, last: Row) -> Table:
 
 
 def _about(s: Settings) -> str:
-    return f"{s.model} on {s.data}, {s.nodes} nodes, {s.partition}, {s.graph} graph, {s.epochs:g} epochs"
+    return f"{s.model} on {s.data}, {s.nodes} nodes, {s.partition}, {s.graph} graph, {s.ends}"
 
 
 def _columns(table: Table, *headings: str, wrap: bool = False) -> None:

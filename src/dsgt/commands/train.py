@@ -11,14 +11,15 @@ import typer
 from rich.console import Console
 
 from dsgt.algorithms import ALGORITHMS
+from dsgt.asynchronous.algorithms import ASYNCHRONOUS
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
-from dsgt.commands import options
+from dsgt.commands import options, train_async
 from dsgt.commands.completion import starting
 from dsgt.commands.errors import tell
-from dsgt.commands.progress import Board
+from dsgt.commands.progress import Board, tell_spent
 from dsgt.commands.tables import run_table
 from dsgt.commands.train_job import prepare, write
-from dsgt.comparison import Job, Settings, read_settings
+from dsgt.comparison import Job, Settings
 from dsgt.comparison.measured import Row, measurable
 from dsgt.core import Network
 from dsgt.divergence import DivergedError
@@ -34,6 +35,7 @@ console = Console(force_terminal=False if launched().kind == "mpi" else None)
 SILENCE = 4.0
 """Seconds that a process which has nothing to say waits: when one ends, a launcher ends those that still want to."""
 JOB = "The job"
+BY_HAND = "Asynchronous methods: every node a process, none waits"
 EPILOG = (
     "Examples:\n\n- `dsgt train dsgt --nodes 4` simulates four nodes\n"
     "- `torchrun --nproc-per-node 4 --no-python dsgt train dsgt` is the same with four processes\n"
@@ -46,12 +48,15 @@ def train_command(
     method: Annotated[
         str,
         typer.Argument(
-            help=f"Which method: {', '.join(ALGORITHMS)}; or your own, MODULE:NAME.",
-            autocompletion=starting(ALGORITHMS),
+            help=f"Which method: {', '.join(ALGORITHMS)}; asynchronous: {', '.join(ASYNCHRONOUS)}; or your own, "
+            "MODULE:NAME.",
+            autocompletion=starting([*ALGORITHMS, *ASYNCHRONOUS]),
         ),
     ],
     data: options.Data = None,
     model: options.Model = None,
+    augment: options.Augment = None,
+    statistics: options.Statistics = None,
     nodes: Annotated[
         int | None,
         typer.Option(
@@ -64,13 +69,19 @@ def train_command(
     graph: options.Graph = None,
     weights: options.Weights = None,
     epochs: options.Epochs = None,
+    budget: options.Budget = None,
     batch: options.Batch = None,
     data_dir: options.DataDir = None,
+    weight_decay: options.WeightDecay = None,
+    momentum: options.Momentum = None,
+    schedule: options.Schedule = None,
     lr: Annotated[float, typer.Option(help="The learning rate.", rich_help_panel=options.EXPERIMENT)] = 0.1,
     seed: Annotated[
         int, typer.Option(help="Of the shards, the start and the batches.", rich_help_panel=options.EXPERIMENT)
     ] = 0,
     evaluations: options.Evaluations = None,
+    eval_samples: options.EvalSamples = None,
+    node_accuracy: options.NodeAccuracy = None,
     config: options.Config = None,
     checkpoint_dir: Annotated[
         Path | None, typer.Option(help="Where the run is saved; one folder for all, or one each.", rich_help_panel=JOB)
@@ -95,6 +106,19 @@ def train_command(
     loss_limit: Annotated[
         float, typer.Option(help="A loss above which the run is stopped as diverged.", rich_help_panel=JOB)
     ] = math.inf,
+    peers: Annotated[
+        Path | None, typer.Option(help="The peers.toml of a job that is started by hand.", rich_help_panel=BY_HAND)
+    ] = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option(help="The file of this node's secret, which says its number.", rich_help_panel=BY_HAND),
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option(help="This node's number, where peers.toml has no keys.", rich_help_panel=BY_HAND)
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Node i writes what happens to it to RECORD.i.", rich_help_panel=BY_HAND)
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Where settings and metric rows go.", rich_help_panel=options.OUTPUT)
     ] = Path("runs/train"),
@@ -106,7 +130,9 @@ def train_command(
     """
     given = {
         "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph, "weights": weights,
-        "epochs": epochs, "batch": batch, "data_dir": data_dir, "evaluations": evaluations,
+        "epochs": epochs, "budget": budget, "batch": batch, "data_dir": data_dir, "evaluations": evaluations,
+        "augment": augment, "statistics": statistics, "weight_decay": weight_decay, "momentum": momentum,
+        "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
     }  # fmt: skip
     run_options: dict[str, Any] = {
         "loss_limit": loss_limit, "checkpoint_dir": checkpoint_dir, "checkpoint_every": checkpoint_every,
@@ -117,7 +143,16 @@ def train_command(
         _check(backend, timeout, **run_options)
         here = launched(backend)
         flags = {key: value for key, value in given.items() if value is not None}
-        job = _job((read_settings(config) if config else {}) | flags, method, lr, seed, here)
+        settings = options.settled(config, flags)
+        places = train_async.Places(peers, secret, node, record, out)
+        if train_async.is_asynchronous(method):
+            return _nobody_waits(settings, method, lr, seed, here, places, timeout, run_options)
+        if any(value is not None for value in places[:-1]):
+            raise ValueError(
+                f"--peers, --secret, --node and --record are for asynchronous methods ({', '.join(ASYNCHRONOUS)}), but "
+                f"{method} is not one of them; start it with torchrun or mpiexec"
+            )
+        job = _job(settings, method, lr, seed, here)
         W, rule = job.settings.weights_for(job.method)
         network = here.connect(W, timeout=timeout)
     except (ValueError, OSError, ImportError) as error:
@@ -133,6 +168,29 @@ def train_command(
         raise ended
     if ended is not None:
         _end(ended, 1 if isinstance(ended, DivergedError) else 2, said_by=here.rank == 0)
+
+
+def _nobody_waits(
+    given: dict[str, Any],
+    method: str,
+    lr: float,
+    seed: int,
+    here: Launched,
+    places: train_async.Places,
+    timeout: float,
+    run_options: dict[str, Any],
+) -> None:
+    """Each node ends by itself, and tells its own troubles."""
+    if not math.isinf(run_options.pop("loss_limit")):
+        raise ValueError("--loss-limit is for synchronous methods, whose nodes measure the loss together; leave it out")
+    try:
+        train_async.train(console, given, method, lr, seed, here, places, timeout=timeout, **run_options)
+    except (NeighbourError, DivergedError) as error:
+        _end(error, 1)
+    except KeyboardInterrupt as interrupt:
+        kept = run_options["checkpoint_dir"] is not None
+        how = "give the command again with --resume" if kept else "give --checkpoint-dir to be able to come back"
+        _end(f"stopped; the others go on: {how}", 130, cause=interrupt)
 
 
 def _check(
@@ -175,8 +233,8 @@ def _train(
     first = here.rank == 0
     try:
         problem = prepare(job, network, out)
-        rounds = job.settings.rounds(problem)
-        timeless = measurable(problem)
+        rounds = job.settings.rounds(problem, job.method)
+        timeless = measurable(problem, nodes=job.settings.node_accuracy)
         del timeless["virtual_seconds"]  # real nodes have no such clock
         if first:
             about = f"{job.method}, {rule} weights, lr {job.lr:g}, seed {job.seed}, {rounds} rounds"
@@ -190,12 +248,12 @@ def _train(
                 board.line(f"round {row['round']} of {rounds}, loss {row['loss']:.4g}")
 
             try:
-                run(
-                    job.settings.algorithm(job.method),
+                found = run(
+                    job.settings.with_rounds(job.method),
                     problem,
                     network,
                     rounds=rounds,
-                    lr=job.lr,
+                    lr=job.settings.rate(job.lr, rounds),
                     every=max(1, rounds // job.settings.evaluations),
                     metrics=timeless,
                     seed=job.seed,
@@ -218,6 +276,7 @@ def _train(
         return error
     if first:
         console.print(run_table(job, rule, rows[-1]))
+        tell_spent(console, [found.spent])
         console.print(f"The rows are in {out / 'rows.jsonl'}.", highlight=False, soft_wrap=True)
     return None
 

@@ -5,6 +5,19 @@ from dsgt.comparison.job import Job
 from dsgt.comparison.method_runs import MethodRuns
 from dsgt.comparison.result import Comparison
 from dsgt.comparison.settings import PAPER_GRID, Settings, read_settings
+from dsgt.comparison.sweep import Point, Sweep, sweep
 from dsgt.comparison.work import News
 
-__all__ = ["PAPER_GRID", "Comparison", "Job", "MethodRuns", "News", "Settings", "compare", "read_settings"]
+__all__ = [
+    "PAPER_GRID",
+    "Comparison",
+    "Job",
+    "MethodRuns",
+    "News",
+    "Point",
+    "Settings",
+    "Sweep",
+    "compare",
+    "read_settings",
+    "sweep",
+]

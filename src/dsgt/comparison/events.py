@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from dsgt.comparison.measured import APART
 from dsgt.comparison.result import Comparison
 
 LABELS = {"method", "lr", "seed", "round", "diverged", "tuning"}
@@ -19,5 +20,5 @@ def write(found: Comparison, folder: Path) -> None:
         for seed, rows in seeds.items():
             with SummaryWriter(folder / method / f"lr_{lr:g}" / f"seed_{seed}") as writer:
                 for row in rows:
-                    for key in row.keys() - LABELS:
+                    for key in (k for k in row.keys() - LABELS if not k.startswith(APART)):
                         writer.add_scalar(key, row[key], row["round"])

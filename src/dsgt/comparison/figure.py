@@ -1,50 +1,146 @@
-"""A comparison as a figure for a paper."""
+"""Figures for a paper: as wide as its column, in colours that everybody tells apart, with fonts that stay text."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dsgt.comparison.measured import PANELS
-from dsgt.comparison.method_runs import MethodRuns
+from dsgt.comparison.measured import AXES, PANELS
+from dsgt.comparison.method_runs import MethodRuns, measured
 
 SHOWN = ("loss", "node_accuracy_min", "consensus")
+LABELS = {"loss": "training loss", "node_accuracy_min": "worst node's accuracy", "consensus": "consensus distance"}
 AGREE = 1e-6
 """Below this distance nodes agree; a logarithmic axis cannot show it."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's: told apart with every kind of colour blindness. The seventh method has the first, dotted."""
+REFERENCE = "#4d4d4d"
+DASHES = ("-", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)))
+MARKERS = "osD^vP"
+MARKED = 7
+"""So many points of a line carry its marker, so that it is told from others in grey too."""
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "grid.linewidth": 0.4,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.2,
+    "pdf.fonttype": 42,  # outlines that a journal's checker takes, not Type 3
+    "ps.fonttype": 42,
+    "savefig.dpi": 300,
+}
+WIDTH = 7.2
+"""Inches: of a page with two columns, by default."""
+SIDE_BY_SIDE = 2.0
+"""Inches that a panel needs beside another."""
 
 
-def figure(lines: Sequence[MethodRuns]) -> Figure:
-    """Loss, accuracy and disagreement against epochs; bands are the range over the seeds."""
-    drawn = Figure(figsize=(11, 3.4), layout="constrained")
-    colours = _colours(lines)
-    for axes, key in zip(drawn.subplots(1, 3), SHOWN, strict=True):
-        title, log = PANELS[key]
-        for line, colour in zip(lines, colours, strict=True):
+class PaperFigure(Figure):
+    """A figure that is saved in this style, whatever that of the session is."""
+
+    def savefig(self, *args: Any, **options: Any) -> None:
+        with mpl.rc_context(STYLE):
+            super().savefig(*args, **options)
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows, whatever its backend."""
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=100)
+        return picture.getvalue()
+
+
+def panels(count: int, width: float | None = None, *, alike: bool = False) -> tuple[PaperFigure, list[Axes]]:
+    """As many panels side by side as fit, ``alike`` with one scale. Call it in ``STYLE``."""
+    wide = WIDTH if width is None else width
+    columns = max(1, min(count, int(wide / SIDE_BY_SIDE)))
+    rows = -(-count // columns)
+    drawn = PaperFigure(figsize=(wide, 0.45 + rows * (0.35 + 0.66 * wide / columns)), layout="constrained")
+    axes: list[Axes] = list(drawn.subplots(rows, columns, squeeze=False, sharey=alike).flat)
+    for empty in axes[count:]:
+        drawn.delaxes(empty)
+    return drawn, axes[:count]
+
+
+def looks(lines: Sequence[MethodRuns]) -> list[dict[str, Any]]:
+    """How each method is drawn; the centralized reference is grey and dashed."""
+    found: list[dict[str, Any]] = []
+    rivals = 0
+    for line in lines:
+        if line.centralized:
+            found.append({"color": REFERENCE, "ls": "--"})
+            continue
+        place, again = rivals % len(COLOURS), rivals // len(COLOURS)
+        found.append({"color": COLOURS[place], "marker": MARKERS[place], "ls": DASHES[again % len(DASHES)]})
+        rivals += 1
+    return found
+
+
+def legend(drawn: Figure, width: float | None) -> None:
+    """Over all panels, once."""
+    handles, labels = drawn.axes[0].get_legend_handles_labels()
+    widest = max(map(len, labels), default=1)
+    fit = int((WIDTH if width is None else width) / (0.35 + 0.058 * widest))
+    drawn.legend(
+        handles, labels, loc="outside upper center", frameon=False, ncols=max(1, min(len(labels), fit)),
+        columnspacing=1.2, handlelength=2.2,
+    )  # fmt: skip
+
+
+@mpl.rc_context(STYLE)
+def figure(lines: Sequence[MethodRuns], axis: str = "epochs", width: float | None = None) -> Figure:
+    """Loss, accuracy and disagreement against an axis; bands are the range over the seeds. ``width`` is in inches."""
+    shown = shown_panels(lines)
+    drawn, axes = panels(len(shown), width)
+    for panel, key in zip(axes, shown, strict=True):
+        log = PANELS[key].log
+        for line, look in zip(lines, looks(lines), strict=True):
             if not line.converged:
-                axes.plot([], [], color=colour, ls=":", label=f"{line.method}, diverged")
+                panel.plot([], [], color=look["color"], ls=":", label=f"{line.title}, diverged")
                 continue
             if key == "consensus" and line.centralized:
                 continue  # one model has no distance from itself, only rounding
-            epochs = _numbers(line.curve("epochs")[0], log=False)
+            where = _numbers(line.curve(axis)[0], log=False)
             mean, low, high = (_numbers(values, log) for values in line.curve(key))
-            name = f"{line.method}, lr {line.lr:g}"
-            axes.plot(epochs, mean, label=name, color=colour, ls="--" if line.centralized else "-")
-            axes.fill_between(epochs, low, high, color=colour, alpha=0.15, linewidth=0)
-        shown = any(math.isfinite(v) for line in axes.lines for v in line.get_ydata())
-        axes.set(xlabel="epochs", ylabel=title.split(" (")[0], yscale="log" if log and shown else "linear")
-        axes.grid(alpha=0.3, which="both" if log else "major")
-    drawn.axes[0].legend(frameon=False)
+            every = max(1, len(where) // MARKED)
+            panel.plot(where, mean, label=f"{line.title}, lr {line.lr:g}", markevery=every, **look)
+            panel.fill_between(where, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        panel.set(xlabel=AXES[axis], ylabel=LABELS[key])
+        scale(panel, log)
+        panel.grid(alpha=0.3, which="both" if log else "major")
+    legend(drawn, width)
     return drawn
+
+
+def scale(panel: Axes, log: bool) -> None:
+    """A logarithm where there is something to take it of, its ticks as people write them within a few decades."""
+    values = [float(v) for line in panel.lines for v in np.asarray(line.get_ydata(), dtype=float) if np.isfinite(v)]
+    if not log or not values or min(values) <= 0 or max(values) < 1.001 * min(values):
+        return
+    panel.set_yscale("log")
+    if max(values) < 300 * min(values):
+        for which in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+            which(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "125" else "")
+
+
+def shown_panels(lines: Sequence[MethodRuns]) -> list[str]:
+    """Those of the panels that something was measured for."""
+    return measured(lines, SHOWN) or ["loss"]
 
 
 def _numbers(values: Sequence[float | None], log: bool) -> list[float]:
     """NaN leaves a gap in the line."""
     return [math.nan if v is None or (log and v <= AGREE) else v for v in values]
-
-
-def _colours(lines: Sequence[MethodRuns]) -> list[str]:
-    """One for each method; the centralized reference is grey."""
-    rivals = [line.method for line in lines if not line.centralized]
-    return ["0.35" if line.centralized else f"C{rivals.index(line.method)}" for line in lines]

@@ -90,12 +90,15 @@ def compare(
 
 
 def check(settings: Settings) -> None:
-    """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed."""
+    """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed, a
+    budget that is not enough for a round."""
     for method in settings.methods:
         settings.weights_for(method)
     first = [*settings.tuning_seeds_used, *settings.reported_seeds]
     for seed in reversed(first):  # the first seed's problem is the one that is used next
-        settings.problem(seed)
+        problem = settings.problem(seed)
+        for method in settings.methods:
+            settings.check_budget(problem, method)
 
 
 def _text(key: Mapping[str, Any]) -> str:

@@ -15,11 +15,15 @@ from typing import Any
 import torch
 
 from dsgt._version import __version__
+from dsgt.asynchronous.run import run_async
 from dsgt.checkpoint import fingerprint
-from dsgt.comparison.measured import LOSS, Row, measurable
+from dsgt.comparison.measured import LOSS, Row, apart, measurable
 from dsgt.comparison.settings import SEEDS_LIMIT, Settings
+from dsgt.core import Algorithm
 from dsgt.divergence import DivergedError
-from dsgt.run import run
+from dsgt.metrics import Metric
+from dsgt.problems.base import Problem
+from dsgt.run import Spent, run
 from dsgt.threads import threads
 
 NOT_COMPUTING = {"__init__.py", "__main__.py", "cli.py", "commands", "extras.py", "report", "reproduce", "theory"}
@@ -76,50 +80,81 @@ class Job:
         return hashlib.sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:16]
 
     def __call__(
-        self, watch: Callable[[int, int, float], None] | None = None, checkpoints: Checkpoints | None = None
+        self,
+        watch: Callable[[int, int, float, Spent | None], None] | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> list[Row]:
         """The metric rows; a diverged run ends with one that says so, its loss infinite.
 
-        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured. With
-        ``checkpoints`` the run goes on from where an earlier process was stopped.
+        ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured, and at its end
+        what time it took. With ``checkpoints`` the run goes on from where an earlier process was stopped.
         """
         problem = self.settings.problem(self.seed)
-        rounds = self.settings.rounds(problem)
+        algorithm = self.settings.algorithm(self.method)
+        waits = isinstance(algorithm, Algorithm)
+        evaluations = FEW if self.tuning else self.settings.evaluations
+        rounds = self.settings.rounds(problem, self.method, self.seed) if waits else evaluations
         rows: list[Row] = []
 
         def keep(row: Row) -> None:
             label = {"method": self.method, "lr": self.lr, "seed": self.seed} | (
                 {"tuning": True} if self.tuning else {}
             )
+            if not waits:  # seeds are compared at the same times, when nodes may have woken more or less often
+                row = row | {"round": len(rows)}
             rows.append(label | row)
             if watch is not None:
-                watch(row["round"], rounds, row["loss"])
+                watch(row["round"], rounds, row["loss"], None)
 
         folder = None if checkpoints is None else checkpoints.folder / self.name
         try:
             with threads(1):  # the rows must not depend on how many cores there are
-                run(
-                    self.settings.algorithm(self.method),
-                    problem,
-                    self.settings.network(self.method, problem),
-                    rounds=rounds,
-                    lr=self.lr,
-                    every=max(1, rounds // (FEW if self.tuning else self.settings.evaluations)),
-                    metrics=LOSS if self.tuning else measurable(problem),
-                    seed=self.seed,
-                    watch=keep,
-                    loss_limit=LOSS_LIMIT,
-                    checkpoint_dir=folder,
-                    checkpoint_every=None if checkpoints is None else checkpoints.every,
-                    resume=folder is not None,
-                )
+                network = self.settings.network(self.method, problem, self.seed)
+                if isinstance(algorithm, Algorithm):
+                    found = run(
+                        algorithm,
+                        problem,
+                        network,
+                        rounds=rounds,
+                        lr=self.settings.rate(self.lr, rounds),
+                        every=max(1, rounds // evaluations),
+                        metrics=self._metrics(problem),
+                        seed=self.seed,
+                        watch=keep,
+                        loss_limit=LOSS_LIMIT,
+                        checkpoint_dir=folder,
+                        checkpoint_every=None if checkpoints is None else checkpoints.every,
+                        resume=folder is not None,
+                    )
+                else:
+                    found = run_async(
+                        algorithm,
+                        problem,
+                        network,
+                        seconds=self.settings.ends.amount,
+                        lr=self.lr,
+                        every=self.settings.ends.amount / evaluations,
+                        metrics=self._metrics(problem),
+                        seed=self.seed,
+                        watch=keep,
+                        loss_limit=LOSS_LIMIT,
+                    )
+            if watch is not None and found.spent.training:
+                watch(rounds, rounds, rows[-1]["loss"], found.spent)
         except DivergedError as diverged:
-            if rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
+            if waits and rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
                 rows.pop()
             keep({"round": diverged.k, "loss": math.inf, "diverged": True})
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         return rows
+
+    def _metrics(self, problem: Problem) -> dict[str, Metric]:
+        """The first reported seed is the one whose nodes are looked at one by one."""
+        if self.tuning:
+            return LOSS
+        seen = measurable(problem, nodes=self.settings.node_accuracy)
+        return seen | (apart(problem) if self.seed == self.settings.reported_seeds[0] else {})
 
 
 @lru_cache(maxsize=1)

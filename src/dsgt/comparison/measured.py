@@ -26,11 +26,27 @@ LOSS = {key: MEASURED[key] for key in ("epochs", "loss")}
 """All that is asked of a run that tunes a learning rate."""
 
 
-def measurable(problem: Problem) -> dict[str, metrics.Metric]:
-    """Those of them that this problem has: an accuracy needs labelled test samples."""
+def measurable(problem: Problem, *, nodes: bool = True) -> dict[str, metrics.Metric]:
+    """Those of them that this problem has: an accuracy needs labelled test samples. ``nodes``: also of each node."""
     test = getattr(problem, "test", None)
     labelled = isinstance(test, Samples) and test.labelled
-    return {name: metric for name, metric in MEASURED.items() if labelled or "accuracy" not in name}
+    wanted = {name: metric for name, metric in MEASURED.items() if labelled or "accuracy" not in name}
+    return {name: metric for name, metric in wanted.items() if nodes or not name.startswith("node_")}
+
+
+APART = "apart_"
+"""Before the number of a node: how far its model is from the mean model."""
+APART_LIMIT = 200
+"""More nodes than a drawing shows are not measured one by one."""
+
+
+def apart(problem: Problem) -> dict[str, metrics.Metric]:
+    """Every node's own distance from the mean model, for the drawing of the network."""
+
+    def of(i: int) -> metrics.Metric:
+        return lambda s: float(s.node_distances[i])
+
+    return {f"{APART}{i}": of(i) for i in range(problem.nodes)} if problem.nodes <= APART_LIMIT else {}
 
 
 class Panel(NamedTuple):
@@ -46,6 +62,15 @@ PANELS = {
     "node_accuracy_min": Panel("test accuracy of the worst node", log=False),
     "consensus": Panel("distance from the mean model (consensus)", log=True),
 }
+
+
+AXES = {
+    "round": "rounds",
+    "epochs": "epochs",
+    "megabytes": "megabytes sent",
+    "virtual_seconds": "virtual seconds",
+}
+"""What a curve may be drawn against."""
 
 
 class Cost(NamedTuple):

@@ -27,6 +27,8 @@ class MethodRuns:
     reported: dict[float, Runs] | None = None
     """The runs with the other seeds, which count, at the learning rates that were chosen; None: those of the grid."""
     weights: str = ""
+    title: str = ""
+    """How a paper calls the method."""
 
     @cached_property
     def lr(self) -> float:

@@ -10,7 +10,6 @@ import networkx as nx
 import scipy.sparse
 from torch import Tensor, nn
 
-from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.algorithms.named import label, own_method
 from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Matrix, parameters
@@ -21,7 +20,7 @@ from dsgt.topologies.matrix import as_matrix
 
 GIVEN = "given"
 """How an object without a name is called."""
-OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch")
+OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch", "augment", "statistics", "weight_decay")
 
 
 @dataclass(eq=False)
@@ -31,6 +30,7 @@ class Objects:
     methods: dict[str, Algorithm[Any]] = field(default_factory=dict)
     model: Factory | None = None
     data: Factory | None = None
+    augment: Factory | None = None
     problem: Factory | None = None
     W: Matrix | None = None
 
@@ -38,7 +38,9 @@ class Objects:
         return self is other or (isinstance(other, Objects) and not self and not other)
 
     def __bool__(self) -> bool:
-        return bool(self.methods) or any(x is not None for x in (self.model, self.data, self.problem, self.W))
+        return bool(self.methods) or any(
+            x is not None for x in (self.model, self.data, self.augment, self.problem, self.W)
+        )
 
 
 def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
@@ -49,9 +51,9 @@ def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
         methods = [methods]
     if methods is not None:
         words["methods"] = [m if isinstance(m, str) else _method(m, objects) for m in methods]
-    for key in ("model", "data"):
+    for key in ("model", "data", "augment"):
         if (thing := words.get(key)) is not None and not isinstance(thing, str):
-            words[key] = getattr(thing, "__name__", type(thing).__name__) if key == "model" else GIVEN
+            words[key] = GIVEN if key == "data" else getattr(thing, "__name__", type(thing).__name__)
             setattr(objects, key, Factory(words[key], key, thing, {}))
     weights = words.get("weights")
     if weights is not None and not isinstance(weights, str):
@@ -67,7 +69,7 @@ def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
 def _method(thing: Any, objects: Objects) -> str:
     made = own_method(Factory(getattr(thing, "__name__", repr(thing)), "method", thing, {}))
     name = label(made)
-    if type(made) not in (ALGORITHMS | COMPOSITIONS).values():
+    if name == repr(made):
         changed = [f"{f.name}={v}" for f in parameters(made) if (v := getattr(made, f.name)) != f.default]
         name = type(made).__name__ + (f"({', '.join(changed)})" if changed else "")
     if objects.methods.setdefault(name, made) != made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +15,13 @@ import scipy
 import torch
 
 from dsgt._version import __version__
-from dsgt.comparison.measured import COSTS, Row
+from dsgt.asynchronous.named import title
+from dsgt.comparison.measured import AXES, COSTS, Row
 from dsgt.comparison.method_runs import MethodRuns, Runs, final_losses
 from dsgt.comparison.settings import Settings
+from dsgt.core import Algorithm
 from dsgt.extras import explained
+from dsgt.text import nearest, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +34,7 @@ SELECTION = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What was measured: one row per method, learning rate, seed and measured round."""
 
@@ -48,9 +52,11 @@ class Comparison:
     @cached_property
     def lines(self) -> list[MethodRuns]:
         """Every method with its runs, in the order of the settings."""
-        return [self._method(name) for name in self.settings.methods]
+        titles = {name: title(self.settings.algorithm(name)) for name in self.settings.methods}
+        once = [t for t, count in Counter(titles.values()).items() if count == 1]
+        return [self._method(name, t if t in once else name) for name, t in titles.items()]
 
-    def _method(self, name: str) -> MethodRuns:
+    def _method(self, name: str, called: str) -> MethodRuns:
         tuning: dict[float, Runs] = {}
         reported: dict[float, Runs] = {}
         for (method, lr), seeds in sorted(self.runs.items()):
@@ -61,7 +67,7 @@ class Comparison:
         except (OSError, ValueError):  # the network's file has gone; the numbers have not
             rule = ""
         average = self.settings.algorithm(name).needs.average
-        return MethodRuns(name, tuning or reported, average, reported if tuning else None, rule)
+        return MethodRuns(name, tuning or reported, average, reported if tuning else None, rule, called)
 
     def of(self, method: str) -> MethodRuns:
         """A method's runs: ``found.of("dsgt").loss``."""
@@ -102,6 +108,11 @@ class Comparison:
 
         return pd.DataFrame([self._line(line) for line in self.lines]).set_index("method")
 
+    def __repr__(self) -> str:
+        """Without the rows, which are thousands."""
+        ends = ", ".join(f"{line.method} {short(line.loss)}" for line in self.lines)
+        return f"Comparison(loss of {ends}; {len(self.rows)} rows)"
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return str(self.table().to_html())
@@ -126,15 +137,29 @@ class Comparison:
         points = [p for p in zip(where, mean, low, high, strict=True) if None not in p]
         return tuple([v for v in column if v is not None] for column in zip(*points, strict=True)) or ([], [], [], [])
 
-    def plot(self) -> Figure:
-        """Loss, accuracy and disagreement against epochs; bands are the range over the seeds."""
+    def plot(self, *, against: str | None = None, width: float | None = None) -> Figure:
+        """Loss, accuracy and disagreement against ``axis``, or round, epochs, megabytes or
+        virtual_seconds; bands are the range over the seeds. ``width`` is in inches, 7.2 by default."""
         with explained():
             from dsgt.comparison.figure import figure
 
-        return figure(self.lines)
+        if against is not None and against not in AXES:
+            raise ValueError(nearest(against, AXES, "axis"))
+        return figure(self.lines, against or self.axis, width)
 
-    def save(self, folder: Path | str) -> Path:
-        """Write settings, rows, table and figures; the folder. ``dsgt.report.save`` writes the page too."""
+    @property
+    def axis(self) -> str:
+        """What curves are drawn against by default: what the budget counts; and megabytes where none was given and a
+        method sends fewer bytes than its vectors have."""
+        kinds = [type(self.settings.algorithm(name)) for name in self.settings.methods]
+        packs = any(issubclass(k, Algorithm) and k.message_bytes is not Algorithm.message_bytes for k in kinds)
+        return "megabytes" if packs and self.settings.budget is None else self.settings.ends.axis
+
+    def save(self, folder: Path | str, *, figure_width: float | None = None) -> Path:
+        """Write settings, rows, table, the figure and the numbers of each of its panels; the folder.
+
+        ``dsgt.report.save`` writes the page and a LaTeX table too. ``figure_width`` is in inches.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if self.settings.repeatable:
@@ -143,10 +168,27 @@ class Comparison:
         (folder / "settings.json").write_text(json.dumps(about, indent=2) + "\n")
         (folder / "rows.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in self.rows))
         self.table().to_csv(folder / "table.csv")
-        drawn = self.plot()
-        drawn.savefig(folder / "comparison.pdf")
-        drawn.savefig(folder / "comparison.png", dpi=150)
+        drawn = self.plot(width=figure_width)
+        drawn.savefig(folder / "comparison.pdf", metadata={"CreationDate": None})  # same numbers, same file
+        drawn.savefig(folder / "comparison.png")
+        self._save_panels(folder)
         return folder
+
+    def _save_panels(self, folder: Path) -> None:
+        import pandas as pd
+
+        from dsgt.comparison.figure import shown_panels
+
+        for key in shown_panels(self.lines):
+            points = [
+                {"method": line.method, "lr": line.lr, "seeds": len(line.runs), **dict.fromkeys(AXES, None)}
+                | {axis: values[k] for axis in AXES if (values := line.curve(axis)[0])}
+                | {"mean": mean, "least": low, "largest": high}
+                for line in self.lines
+                if line.converged
+                for k, (mean, low, high) in enumerate(zip(*line.curve(key), strict=True))
+            ]
+            pd.DataFrame(points).to_csv(folder / f"comparison-{key}.csv", index=False)
 
 
 def versions() -> dict[str, str]:

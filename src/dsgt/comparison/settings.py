@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
-from dsgt.algorithms.named import label, method
+from dsgt.algorithms.named import is_own
+from dsgt.asynchronous.core import AsyncAlgorithm
+from dsgt.asynchronous.named import label, method
+from dsgt.comparison.budget import Budget
 from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
 from dsgt.core import Algorithm, Network, Weights
+from dsgt.data.augment import AUGMENTATIONS, named_augmentation
 from dsgt.extras import explained
-from dsgt.factories import Factory, is_factory
+from dsgt.factories import Factory, lookup
 from dsgt.networks.agreement import together
 from dsgt.networks.clocked import Clocked
+from dsgt.networks.compute_times import named_times, slowed
+from dsgt.networks.link import Compute
+from dsgt.oracles import Momentum
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.named import data_source, loads_parts, named_model, named_problem, spread_problem
+from dsgt.schedules import named_schedule
 from dsgt.source import source
 from dsgt.text import nearest
 from dsgt.topologies.changing import Fixed, as_weights
@@ -64,7 +72,7 @@ def _method(text: str, info: ValidationInfo) -> str:
     if _objects(info).methods.get(text) is not None:
         return text
     made = method(text)
-    return text if is_factory(text) and text.partition(":")[0] not in ALGORITHMS | COMPOSITIONS else label(made)
+    return text if is_own(text) else label(made)
 
 
 def _data(text: str, info: ValidationInfo) -> str:
@@ -76,6 +84,17 @@ def _data(text: str, info: ValidationInfo) -> str:
 def _model(text: str, info: ValidationInfo) -> str:
     if _objects(info).model is None and _objects(info).problem is None:
         named_model(text)
+    return text
+
+
+def _augment(text: str | None, info: ValidationInfo) -> str | None:
+    if _objects(info).augment is None:
+        named_augmentation(text)
+    return text
+
+
+def _schedule(text: str) -> str:
+    named_schedule(text)
     return text
 
 
@@ -92,6 +111,16 @@ def _rule(name: str, info: ValidationInfo) -> str:
     if _objects(info).W is None and name not in topologies.WEIGHTS:
         raise ValueError(nearest(name, topologies.WEIGHTS, "rule of weights"))
     return name
+
+
+def _budget(text: str | None) -> str | None:
+    return None if text is None else str(Budget.of(text))
+
+
+def _stragglers(text: str) -> str:
+    if "trace:" not in text:  # which may be for other nodes
+        named_times(text, nodes=NODES_LIMIT, mean=1.0, seed=0)
+    return text
 
 
 def _at_most(limit: int, reason: str) -> AfterValidator:
@@ -119,19 +148,31 @@ class Settings(BaseModel):
     )
     """By name, or by name and parameters: decentlam:beta=0.5; your own by module:name. One given twice runs once."""
     data: Annotated[str, AfterValidator(_data)] = "digits"
-    """digits, cifar10, or your own: module:name, a function that gives (train, test)."""
+    """The name of a data set, a file, or your own: module:name, a function that gives (train, test)."""
     model: Annotated[str, AfterValidator(_model)] = "logistic"
-    """logistic, lenet, or your own: module:name, a function or a class that gives an nn.Module."""
+    """The name of a model, or your own: module:name, a function or a class that gives an nn.Module."""
+    augment: Annotated[str | None, AfterValidator(_augment)] = None
+    """flip, crop, crop-flip, or your own: module:name, a function of a batch's features and a generator."""
+    statistics: Literal["own", "averaged"] = "own"
+    """With whose running statistics a node's model is measured, where there is BatchNorm."""
     nodes: Annotated[Count, _at_most(NODES_LIMIT, "every node needs a sample, and no data set has more")] = 12
     partition: str = "dirichlet:0.3"
-    """Who holds what: equal, dirichlet:ALPHA or labels:COUNT."""
+    """Who holds what: equal, dirichlet:ALPHA, labels:COUNT or groups."""
     graph: str = "random"
     """The name of a graph, or a network file."""
     weights: Annotated[str, AfterValidator(_rule)] = "metropolis"
     """The same for all methods, but for one that may not use them."""
     epochs: Above0 = 20.0
+    budget: Annotated[str | None, AfterValidator(_budget)] = None
+    """In place of epochs: 500rounds, 1e6gradients, 200MB sent by all nodes together, or 90s of the virtual clock."""
     batch: Annotated[Count, _at_most(BATCH_LIMIT, "the samples of a round are drawn at once")] = 128
     """M, the samples a round of all nodes together."""
+    weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
+    """lambda of the penalty (lambda/2) |x|^2, which is part of the loss that is minimised and shown."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """beta of m' = beta m + (1 - beta) g, which every node gives its method in the place of its gradient g."""
+    schedule: Annotated[str, AfterValidator(_schedule)] = "constant"
+    """constant, cosine, linear or step, with arguments as in cosine:warmup=0.05 or step:at=0.5/0.75,by=0.1."""
     lrs: tuple[Above0, ...] = Field(GRID, min_length=1)
     """Where the search for each method's learning rate starts; a single one is used as it is."""
     grow: Annotated[int, Field(ge=0), _at_most(GROW_LIMIT, "each is a step beyond the grid")] = 8
@@ -142,6 +183,10 @@ class Settings(BaseModel):
     """Repetitions that are reported, each with other shards and batches."""
     evaluations: Count = 40
     """How often a run is measured."""
+    eval_samples: Count | None = None
+    """Measure on so many training and so many test samples, drawn once; on all by default."""
+    node_accuracy: bool = True
+    """Whether the test accuracy of every node's own model is measured too."""
     target: Above0 | None = None
     """A training loss: how long does each method take to it? By default the lowest that every method's runs reach."""
     compute: float = Field(1e-4, ge=0, allow_inf_nan=False)
@@ -150,8 +195,11 @@ class Settings(BaseModel):
     """Virtual seconds that a message travels."""
     bandwidth: Above0 = 125e6
     """Bytes a virtual second over one link; 125e6 is a gigabit."""
+    stragglers: Annotated[str, AfterValidator(_stragglers)] = "none"
+    """How much the times of gradients differ: lognormal:SPREAD, exponential, slow:NODE:FACTOR or trace:FILE.csv, or
+    several joined by +."""
     data_dir: Path | None = None
-    """Where CIFAR-10 is; else the environment variable DSGT_DATA says. It does not change the result."""
+    """Where the files of data sets are; else the environment variable DSGT_DATA says. It does not change the result."""
 
     _objects: Objects = PrivateAttr(default_factory=Objects)
 
@@ -172,6 +220,12 @@ class Settings(BaseModel):
                 "meaning; leave it out"
             )
         return given | {"partition": OWN} if parts else given
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.budget is not None and "epochs" in self.model_fields_set:
+            raise ValueError(f"epochs is {self.epochs:g} and budget {self.budget}; give one of them")
+        return self
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
@@ -209,12 +263,39 @@ class Settings(BaseModel):
         """Numbers that no reported seed can have."""
         return range(SEEDS_LIMIT, SEEDS_LIMIT + self.tuning_seeds) if self.tuned else range(0)
 
-    def algorithm(self, name: str) -> Algorithm[Any]:
+    def algorithm(self, name: str) -> Algorithm[Any] | AsyncAlgorithm[Any]:
         """One of the methods."""
-        return self._objects.methods.get(name) or method(name)
+        made = self._objects.methods.get(name) or method(name)
+        if isinstance(made, AsyncAlgorithm):
+            if self.momentum or self.schedule != "constant":
+                raise ValueError(
+                    f"momentum is {self.momentum:g} and schedule {self.schedule}, but nodes of {name} wait for nobody "
+                    "and take one learning rate; leave both out"
+                )
+            return made
+        return made.asking(Momentum(self.momentum)) if self.momentum else made
+
+    def rate(self, lr: float, rounds: int) -> float | Callable[[int], float]:
+        """The learning rate of every round."""
+        return named_schedule(self.schedule)(lr, rounds)
+
+    def with_rounds(self, name: str) -> Algorithm[Any]:
+        """One of the methods, where it must have rounds."""
+        made = self.algorithm(name)
+        if isinstance(made, AsyncAlgorithm):
+            raise ValueError(f"{name} waits for nobody, so it has no rounds; give a method that has")
+        return made
 
     def problem(self, seed: int) -> Problem:
         """The data, the shards drawn with this seed, the model."""
+        made = self._problem(seed)
+        if self.eval_samples is None:
+            return made
+        if not isinstance(made, EmpiricalRisk):
+            raise ValueError(f"eval_samples is {self.eval_samples}, but {type(made).__name__} has no samples to choose")
+        return made.measured_on(self.eval_samples)
+
+    def _problem(self, seed: int) -> Problem:
         if self._objects.problem is not None:
             made: Problem = self._objects.problem.make(Problem, seed=seed)
             return made
@@ -226,21 +307,49 @@ class Settings(BaseModel):
             batch=self.batch,
             seed=seed,
             root=self.data_dir,
+            **self._how,
         )
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        augment = self._objects.augment or self.augment
+        return {"l2": self.weight_decay, "augment": augment, "statistics": self.statistics}
 
     def problem_at(self, seed: int, network: Network) -> Problem:
         """The same for a network whose nodes call this at once: a real node loads no more data than it must."""
         if network.node is None or not loads_parts(self._objects.data or self.data):
             return together(network, lambda: self.problem(seed))
-        model = self._objects.model or self.model
-        return spread_problem(self._objects.data or self.data, model, network, batch=self.batch, seed=seed)
+        if self.eval_samples is not None:
+            raise ValueError(
+                f"eval_samples is {self.eval_samples}, but the data {self.data!r} are loaded node by node: let the "
+                "function give as many test samples as you want"
+            )
+        given, model = self._objects.data or self.data, self._objects.model or self.model
+        return spread_problem(given, model, network, batch=self.batch, seed=seed, **self._how)
 
     def own_text(self, method: str, seed: int) -> list[str]:
         """What stands for the method, and for the problem of a seed, where they are not this package's."""
         return [source(self.algorithm(method)), _problem_text(self, seed)]
 
-    def rounds(self, problem: Problem) -> int:
-        return max(1, round(self.epochs / problem.epochs_per_round))
+    @property
+    def ends(self) -> Budget:
+        """How much each run may use."""
+        return Budget(self.epochs, "epochs") if self.budget is None else Budget.of(self.budget)
+
+    def check_budget(self, problem: Problem, method: str) -> None:
+        """A ValueError if it is not enough for a round."""
+        algorithm = self.algorithm(method)
+        if isinstance(algorithm, AsyncAlgorithm):
+            if self.ends.unit != "s":
+                raise ValueError(
+                    f"the budget is {self.ends}, but {method} has no rounds: give it in virtual seconds, as in 60s"
+                )
+        else:
+            self.ends.check(algorithm, problem, lambda: self.network(method, problem))
+
+    def rounds(self, problem: Problem, method: str, seed: int = 0) -> int:
+        """How many the budget allows this method."""
+        return self.ends.rounds(self.with_rounds(method), problem, lambda: self.network(method, problem, seed))
 
     def weights_for(self, method: str) -> tuple[Weights, str]:
         """The weights of the file or the rule, or the nearest that the method may use, and what they are."""
@@ -253,17 +362,27 @@ class Settings(BaseModel):
             raise ValueError(f"{method} {why[0]}")
         return given, GIVEN
 
-    def network(self, method: str, problem: Problem) -> Clocked:
-        """The method's weights, and the virtual clock: a node computes for its own part of the batch."""
+    def network(self, method: str, problem: Problem, seed: int = 0) -> Clocked:
+        """The method's weights, and the virtual clock: a node computes for its own part of the batch. Who is slow when
+        is drawn from the seed, the same for all methods."""
         W, _ = self.weights_for(method)
         even = [problem.epochs_per_round * problem.samples / problem.nodes] * problem.nodes
         drawn = problem.batch.tolist() if isinstance(problem, EmpiricalRisk) else even
-        seconds = [self.compute * b for b in drawn]
-        return Clocked(W, compute=seconds, latency=self.latency, bandwidth=self.bandwidth)
+        seconds: Compute = [self.compute * b for b in drawn]
+        if self.stragglers.startswith("trace:"):
+            seconds = named_times(self.stragglers, nodes=self.nodes, mean=1.0, seed=seed)
+        elif self.stragglers != "none":
+            times = named_times(self.stragglers, nodes=self.nodes, mean=1.0, seed=seed)
+            seconds = slowed(times, dict(enumerate(self.compute * b for b in drawn)), nodes=self.nodes)
+        return Clocked(W, compute=seconds, latency=self.latency, bandwidth=self.bandwidth, seed=seed)
 
     def changed(self) -> dict[str, Any]:
         """What is not by default, as JSON would say it."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+    def said(self) -> dict[str, Any]:
+        """All that counts, as JSON would say it."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"epochs"} if self.budget else set())
 
     def graph_drawn(self) -> nx.Graph[int]:
         """Who hears whom: the graph by its name, or who has a weight in a matrix that was given."""
@@ -279,14 +398,15 @@ class Settings(BaseModel):
         for key, value in self.changed().items():
             if key == "lrs":
                 words += [word for lr in value for word in ("--lr", f"{lr:g}" if float(f"{lr:g}") == lr else repr(lr))]
+            elif isinstance(value, bool):
+                words.append(f"--{'' if value else 'no-'}{key.replace('_', '-')}")
             elif key != "methods":
                 words += [f"--{key.replace('_', '-')}", str(value)]
         return shlex.join(words)
 
     def toml(self) -> str:
         """A file that ``dsgt compare --config`` reads."""
-        given = self.model_dump(mode="json", exclude_none=True)
-        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in self.said().items())
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -316,5 +436,7 @@ def _problem_text(settings: Settings, seed: int) -> str:
     made_by: list[object] = [objects.problem]
     if objects.problem is None:
         made_by = [data_source(objects.data or settings.data), named_model(objects.model or settings.model)]
+        if objects.augment is not None or (settings.augment or "").partition(":")[0] not in ("", *AUGMENTATIONS):
+            made_by.append(objects.augment or lookup(settings.augment or "", "augmentation"))
     own = [f for f in made_by if isinstance(f, Factory)]
     return text_of(settings.problem(seed), seed, *own) if own else ""

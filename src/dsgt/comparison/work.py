@@ -15,6 +15,7 @@ from dsgt.comparison.measured import Row
 from dsgt.comparison.settings import Settings
 from dsgt.extras import explained
 from dsgt.processes import POLL_SECONDS, queue, run_tasks
+from dsgt.run import Spent
 
 with explained():
     import cloudpickle
@@ -31,11 +32,13 @@ class News:
     round: int
     rounds: int
     loss: float
+    spent: Spent | None = None
+    """When it is done: what time it took."""
 
 
 Watch = Callable[[News], None]
-Tell = Callable[[int, int, float], None]
-Said = tuple[Which, int, int, float]
+Tell = Callable[[int, int, float, Spent | None], None]
+Said = tuple[Which, int, int, float, Spent | None]
 
 
 def run_jobs(
@@ -60,9 +63,9 @@ def run_jobs(
 
     def listen() -> None:
         while not said.empty():
-            which, k, rounds, loss = said.get()
+            which, k, rounds, loss, spent = said.get()
             if watch is not None:
-                watch(News(known[which], k, rounds, loss))
+                watch(News(known[which], k, rounds, loss, spent))
 
     def whiches(some: Sequence[Job]) -> list[Which]:
         new = {(job.method, job.lr, job.seed): job for job in some}
@@ -112,10 +115,10 @@ def _sparing(tell: Tell) -> Tell:
     """Passes on what a job says, but not more often than a person could see."""
     last = 0.0
 
-    def spare(k: int, rounds: int, loss: float) -> None:
+    def spare(k: int, rounds: int, loss: float, spent: Spent | None) -> None:
         nonlocal last
         if k == rounds or time.monotonic() - last > POLL_SECONDS:
             last = time.monotonic()
-            tell(k, rounds, loss)
+            tell(k, rounds, loss, spent)
 
     return spare

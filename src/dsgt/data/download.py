@@ -1,4 +1,4 @@
-"""Fetching an archive: whole and checked, or nothing at all."""
+"""Fetching a data set: whole and checked, or nothing at all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 PIECE = 1 << 18
@@ -25,12 +26,7 @@ def download_archive(url: str, md5: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as tmp:
         archive = Path(tmp) / "archive.tar.gz"
-        found = _fetch(url, archive, folder.parent)
-        if found != md5:
-            raise ValueError(
-                f"{url} has the checksum {found}, but {md5} is published: the download was damaged or the file has "
-                "changed; try again, and do not use it if it happens twice"
-            )
+        _fetch(url, md5, archive, folder.parent)
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(tmp, filter="data")
@@ -42,8 +38,19 @@ def download_archive(url: str, md5: str, folder: Path) -> None:
         os.replace(unpacked, folder)
 
 
-def _fetch(url: str, target: Path, parent: Path) -> str:
-    """Save url as target and give its MD5; a terminal is told how far it is."""
+def download_files(urls: Mapping[str, str], folder: Path) -> None:
+    """Download the files at these addresses, compare their checksums, and move all of them into place together."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as tmp:
+        whole = Path(tmp) / folder.name
+        whole.mkdir()
+        for url, md5 in urls.items():
+            _fetch(url, md5, whole / url.rpartition("/")[2], folder.parent)
+        os.replace(whole, folder)
+
+
+def _fetch(url: str, md5: str, target: Path, parent: Path) -> None:
+    """Save url as target, which must have this checksum; a terminal is told how far it is."""
     digest = hashlib.md5(usedforsecurity=False)  # what the authors publish
     try:
         with urllib.request.urlopen(url, timeout=SILENT_AFTER) as answer, target.open("wb") as file:
@@ -60,11 +67,15 @@ def _fetch(url: str, target: Path, parent: Path) -> str:
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise ConnectionError(
             f"{url} cannot be reached ({error}). Either try again with a network, or download it on another machine "
-            f"and unpack it in {parent}"
+            f"and put it, unpacked, into {parent}"
         ) from error
     if got < length:
         raise ConnectionError(f"{url} ended after {got} of {length} bytes; try again")
-    return digest.hexdigest()
+    if (found := digest.hexdigest()) != md5:
+        raise ValueError(
+            f"{url} has the checksum {found}, but {md5} is published: the download was damaged or the file has "
+            "changed; try again, and do not use it if it happens twice"
+        )
 
 
 def _tell(url: str, got: int, length: int) -> None:

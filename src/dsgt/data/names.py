@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from dsgt.data import partition
-from dsgt.data.cifar10 import cifar10
+from dsgt.data.cifar import cifar10, cifar100
 from dsgt.data.digits import digits
+from dsgt.data.femnist import femnist
+from dsgt.data.mnist import fashion_mnist, mnist
 from dsgt.data.samples import Samples
 from dsgt.data.shards import Shards
 from dsgt.text import nearest
 
-DATA = ("digits", "cifar10")
+PUBLISHED: dict[str, Callable[..., Any]] = {
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "mnist": mnist,
+    "fashion-mnist": fashion_mnist,
+    "femnist": femnist,
+}
+"""Their readers are told where the files are."""
+DATA = ("digits", *PUBLISHED)
 _N = TypeVar("_N", int, float)
-PARTITIONS = "equal, dirichlet:ALPHA or labels:COUNT"
+PARTITIONS = "equal, dirichlet:ALPHA, labels:COUNT or groups"
 
 
 @lru_cache(maxsize=2)  # the runs of a comparison share them
 def named_data(
     name: str, *, images: bool, dtype: torch.dtype = torch.float32, root: Path | None = None
 ) -> tuple[Samples, Samples]:
-    """Training and test samples, as images or as vectors. ``root`` is where CIFAR-10 is."""
+    """Training and test samples, as images or as vectors. ``root`` is where the files are."""
     if name not in DATA:
         raise ValueError(nearest(name, DATA, "data set"))
-    return digits(images=images, dtype=dtype) if name == "digits" else cifar10(root, images=images, dtype=dtype)
+    if name == "digits":
+        return digits(images=images, dtype=dtype)
+    found: tuple[Samples, Samples] = PUBLISHED[name](root, images=images, dtype=dtype)
+    return found
 
 
 def named_partition(text: str, data: Samples, nodes: int, *, seed: int) -> Shards:
-    """``equal``, ``dirichlet:ALPHA`` or ``labels:COUNT``, drawn with this seed."""
+    """``equal``, ``dirichlet:ALPHA``, ``labels:COUNT`` or ``groups``, drawn with this seed."""
     kind, _, parameter = text.partition(":")
     if kind == "equal" and not parameter:
         return partition.equal(data, nodes, seed=seed)
+    if kind == "groups" and not parameter:
+        if data.groups is None:
+            raise ValueError("partition is 'groups', but these samples do not say who made them; FEMNIST's do")
+        return partition.by_group(data.groups, nodes, seed=seed)
     if kind == "dirichlet":
         alpha = _number(float, parameter or "0.3", text)
         return partition.dirichlet(data.targets, nodes, alpha=alpha, seed=seed)

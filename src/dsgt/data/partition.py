@@ -103,6 +103,15 @@ def by_column(values: Sequence[Hashable] | Tensor) -> Shards:
     return _from_owners(owners, len(node))
 
 
+def by_group(groups: Tensor, nodes: int, *, seed: int = 0) -> Shards:
+    """Whole groups, such as writers, dealt out in a random order: all that one of them made is held by one node."""
+    found, group = np.unique(groups.cpu().numpy(), return_inverse=True)
+    if not 1 <= nodes <= len(found):
+        raise ValueError(f"{len(found)} groups cannot be dealt to {nodes} nodes: use 1 ... {len(found)} nodes")
+    place = np.random.default_rng(seed).permutation(len(found))
+    return _from_owners((place % nodes)[group], nodes)
+
+
 def by_function(data: Samples, key: Callable[[Tensor, Tensor], Hashable]) -> Shards:
     """One node per distinct ``key(features, target)``."""
     return by_column([key(a, t) for a, t in zip(data.features, data.targets, strict=True)])

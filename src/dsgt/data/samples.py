@@ -17,6 +17,8 @@ class Samples:
 
     features: Tensor
     targets: Tensor
+    groups: Tensor | None = None
+    """Who made each sample (a writer, a hospital), as a whole number, (N,); where that is known."""
 
     def __post_init__(self) -> None:
         if self.features.ndim < 2 or not self.features.is_floating_point():
@@ -29,6 +31,10 @@ class Samples:
             raise ValueError(
                 f"there are {len(self.features)} features and targets of shape {tuple(self.targets.shape)}; give one "
                 "target per sample, and at least one sample"
+            )
+        if self.groups is not None and (self.groups.shape != (len(self),) or self.groups.is_floating_point()):
+            raise ValueError(
+                f"groups are {self.groups.dtype} of shape {tuple(self.groups.shape)}; give one whole number per sample"
             )
         for name, values in (("features", self.features), ("targets", self.targets)):
             if values.is_floating_point() and not values.sum().isfinite():
@@ -65,7 +71,7 @@ class Samples:
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Samples:
         """On this device, real numbers in this precision."""
         targets = self.targets.to(device=device, dtype=None if self.labelled else dtype)
-        return Samples(self.features.to(device=device, dtype=dtype), targets)
+        return Samples(self.features.to(device=device, dtype=dtype), targets, self.groups)
 
 
 DataLike: TypeAlias = Samples | tuple[Tensor, Tensor] | Dataset[Any]

@@ -36,15 +36,15 @@ class Rounds(Protocol[State]):
     """A run, round by round."""
 
     @property
-    def x(self) -> Tensor:
-        """The models, for computing gradients. To be read only, and only before the next step."""
+    def point(self) -> Tensor:
+        """Where the oracle is asked, in most methods the models. To be read only, and only before the next step."""
 
     @property
     def state(self) -> State:
         """The state, for anybody to keep: it is never overwritten."""
 
     def step(self, g: Tensor, mix: Mix, lr: float) -> None:
-        """One round; g is the gradient at x."""
+        """One round; g is what was answered at ``point``."""
 
 
 def cores_for(numbers: int) -> AbstractContextManager[None]:
@@ -61,7 +61,7 @@ def rounds(algorithm: Algorithm[S], network: Network, state: S) -> Rounds[S]:
     keep_freed_memory()
     if numpy_rounds.is_worthwhile(algorithm, network, state[0]):
         return NumpyRounds(algorithm, state)
-    return TensorRounds(Updates(algorithm, network), state)
+    return TensorRounds(algorithm, Updates(algorithm, network), state)
 
 
 class Updates(Generic[S]):
@@ -95,12 +95,12 @@ class Updates(Generic[S]):
 class TensorRounds(Generic[S]):
     """A run whose state is kept in tensors, some of which are overwritten in the next round."""
 
-    def __init__(self, update: Updates[S], state: S) -> None:
-        self._update, self._state = update, state
+    def __init__(self, algorithm: Algorithm[S], update: Updates[S], state: S) -> None:
+        self._point, self._update, self._state = algorithm.point, update, state
 
     @property
-    def x(self) -> Tensor:
-        x: Tensor = self._state[0]
+    def point(self) -> Tensor:
+        x = self._point(self._state)
         return x.detach() if self._update.overwrites else x
 
     @property

@@ -22,7 +22,8 @@ from dsgt.networks.peers import PeersMix
 def is_worthwhile(algorithm: Algorithm[S], s: S, g: Tensor, mix: Mix) -> bool:
     """Whether a round is large, over a network whose mixings this engine knows, and nobody asks for its derivatives."""
     known = mix.direct if isinstance(mix, Simulated) else isinstance(mix, PeersMix)
-    if not (algorithm.arithmetic and known and is_large(g)):
+    elsewhere = type(algorithm).point is not Algorithm.point  # which may look at what was to be overwritten
+    if not (algorithm.arithmetic and known and is_large(g)) or elsewhere:
         return False
     return not (torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in (*s, g)))
 

@@ -25,7 +25,8 @@ _DTYPES = {torch.float32, torch.float64}
 
 def is_worthwhile(algorithm: Algorithm[S], network: Network, x: Tensor) -> bool:
     """Whether a run from these models is small, and nobody asks for its derivatives."""
-    if not (algorithm.arithmetic and network.takes_arrays) or torch.is_grad_enabled():
+    elsewhere = type(algorithm).point is not Algorithm.point  # which need not be arithmetic
+    if not (algorithm.arithmetic and network.takes_arrays) or elsewhere or torch.is_grad_enabled():
         return False
     small = x.numel() <= MOST_NUMBERS and len(x) * x.numel() <= MOST_MULTIPLICATIONS
     return small and x.is_cpu and x.dtype in _DTYPES
@@ -39,7 +40,7 @@ class NumpyRounds(Generic[S]):
         self._arrays: Any = _converted(lambda v: v.numpy(), state)
 
     @property
-    def x(self) -> Tensor:
+    def point(self) -> Tensor:
         return from_numpy(self._arrays[0])
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dsgt.gossip import Repeated, accelerated, chebyshev
-from dsgt.networks.clocked import Clocked, stragglers
+from dsgt.networks.clocked import Clocked
+from dsgt.networks.compute_times import memoryless, slowed, stragglers, trace
 from dsgt.networks.dense import Dense
 from dsgt.networks.hidden import alone
 from dsgt.networks.memory import in_threads
@@ -27,6 +28,9 @@ __all__ = [
     "alone",
     "chebyshev",
     "in_threads",
+    "memoryless",
+    "slowed",
     "stragglers",
+    "trace",
     "without",
 ]

@@ -1,43 +1,27 @@
 """All nodes in this process, and a virtual clock for each: how long would this take on a real network?
 
-The model: node i spends ``compute`` seconds on a gradient. Its link sends one message at a time, each for
-bytes / bandwidth seconds, to one neighbour after the other, and never stops the node itself; a message arrives
-``latency`` seconds after its last byte has left. A node that waits for a mixing waits for all its neighbours'
-messages. Where W averages everyone, the mixing is a ring all-reduce: 2 (n - 1) hops of one n-th of the vector.
+The model: node i spends ``compute`` seconds on the gradient of a drawn batch, and on more samples or points in
+proportion. Its link sends one message at a time, each for bytes / bandwidth seconds, to one neighbour after the other,
+and never stops the node itself; a message arrives ``latency`` seconds after its last byte has left. A node that waits
+for a mixing waits for all its neighbours' messages. Where W averages everyone, the mixing is a ring all-reduce:
+2 (n - 1) hops of one n-th of the vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-import torch
-from torch import Tensor
+from torch import Tensor, from_numpy
 
 from dsgt import randomness
-from dsgt.core import Around, Matrix, Mix, Network, Pending, Weights
+from dsgt.core import Around, Matrix, Mix, Network, Packed, Pending, Sendable, Weights, wire_of
 from dsgt.networks.dense import Dense, DenseMix, Sent, Simulated
+from dsgt.networks.link import Compute, ComputeTimes, Link, Seconds, who_is_first
 from dsgt.networks.products import PerMatrix
 from dsgt.topologies.matrix import MatrixLike, is_averaging
-
-Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-Compute: TypeAlias = float | Sequence[float] | Callable[[int], Sequence[float] | Seconds]
-
-
-def stragglers(nodes: int, *, mean: float, spread: float, seed: int) -> Callable[[int], Seconds]:
-    """Random compute times for ``Clocked``: mean seconds a gradient, log-normal with this standard deviation of the
-    logarithm, drawn anew for every node and round."""
-    node = torch.arange(nodes)
-
-    def compute(k: int) -> Seconds:
-        u, v = (randomness.uniform(seed, k, node, c).numpy() for c in (0, 1))
-        normal = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
-        return np.asarray(mean * np.exp(spread * normal - spread**2 / 2))
-
-    return compute
 
 
 class Clocked(Around):
@@ -52,16 +36,20 @@ class Clocked(Around):
         compute: Compute = 0.0,
         latency: float = 0.0,
         bandwidth: float = float("inf"),
+        jitter: float = 0.0,
+        loss: float = 0.0,
+        seed: int = 0,
     ) -> None:
         """compute: seconds a gradient takes, for all nodes, per node, or as a function of the round (``stragglers``);
-        latency in seconds, bandwidth in bytes a second, both of every link."""
+        latency in seconds, bandwidth in bytes a second, both of every link. jitter: up to so many seconds more, for
+        each message; loss: the share of the messages that must be sent again, after a round trip; both drawn from the
+        seed."""
         if isinstance(W, Network) and not isinstance(W, Dense):
             raise TypeError(f"Clocked times networks whose nodes all live in this process, not {type(W).__name__}")
         super().__init__(W if isinstance(W, Dense) else Dense(W))
-        if not (latency >= 0 and bandwidth > 0):
-            raise ValueError(f"latency is {latency} and bandwidth {bandwidth}; expected latency >= 0, bandwidth > 0")
-        self.latency, self.bandwidth = latency, bandwidth
-        self._compute = compute
+        self.link = Link(latency, bandwidth, jitter, loss)
+        self.times = ComputeTimes(compute, self.nodes)
+        self.seed = seed
         self.clock = np.zeros(self.nodes)
         """Every node's own time."""
         self.link_free = np.zeros(self.nodes)
@@ -71,8 +59,8 @@ class Clocked(Around):
         self._owed = np.zeros(self.nodes)
         """The messages of a checkpoint: they were on their way, and are waited for after the next gradient."""
         self._edges = PerMatrix(_Edges.of)
-        first = self._seconds(0)
-        self._constant = None if callable(compute) else first
+        self.activity: list[tuple[int, float, float]] | None = None
+        """Where somebody wants to know who works when: (node, from, to) of every gradient."""
 
     @property
     def seconds(self) -> float:
@@ -82,29 +70,23 @@ class Clocked(Around):
         mix = self.inner.round(k, weights)
         return _TimedMix(self, mix, self._edges(mix.products.W))
 
-    def computed(self, k: int) -> None:
-        self.clock += self._seconds(k) if self._constant is None else self._constant
+    def computed(self, k: int, gradients: float | Tensor = 1.0) -> None:
+        constant = self.times.constant
+        begin, seconds = self.clock, self.times.row(k) if constant is None else constant
+        self.clock = begin + seconds * (gradients.numpy() if isinstance(gradients, Tensor) else gradients)
+        if self.activity is not None:
+            self.activity += zip(range(self.nodes), begin.tolist(), self.clock.tolist(), strict=True)
         np.maximum(self.clock, self._owed, out=self.clock)
 
     def progress(self) -> dict[str, Tensor]:
         clocks = {"clock": self.clock, "link_free": self.link_free, "heard": self.heard}
-        return super().progress() | {name: torch.from_numpy(times.copy()) for name, times in clocks.items()}
+        return super().progress() | {name: from_numpy(times.copy()) for name, times in clocks.items()}
 
     def restore(self, progress: dict[str, Tensor]) -> None:
         super().restore(progress)
         names = ("clock", "link_free", "heard")
         self.clock, self.link_free, self.heard = (progress[name].numpy().copy() for name in names)
         self._owed = self.heard.copy()
-
-    def _seconds(self, k: int) -> Seconds:
-        given = self._compute(k) if callable(self._compute) else self._compute
-        seconds = np.asarray(given, dtype=np.float64)
-        if seconds.shape not in ((), (self.nodes,)) or not (seconds >= 0).all():
-            raise ValueError(
-                f"compute gives {given!r} in round {k}; expected one time >= 0 in seconds, or one for each of "
-                f"{self.nodes} nodes"
-            )
-        return seconds
 
     def send(self, edges: _Edges, size: int, *, averaging: bool) -> Seconds:
         """Every node sends a message of so many bytes now: when does each node have all it will hear?"""
@@ -117,16 +99,25 @@ class Clocked(Around):
         np.maximum(self.clock, arrival, out=self.clock)
 
     def _arrival(self, edges: _Edges, size: int, *, averaging: bool) -> Seconds:
+        link = self.link
         if averaging:
             hops = 2 * (self.nodes - 1)
-            return np.full(self.nodes, self.clock.max() + hops * (self.latency + size / self.nodes / self.bandwidth))
-        each = size / self.bandwidth
+            return np.full(self.nodes, self.clock.max() + hops * (link.latency + size / self.nodes / link.bandwidth))
+        each = size / link.bandwidth
         departure = np.maximum(self.clock, self.link_free)
         self.link_free = departure + edges.out_degree * each
         arrival = self.clock.copy()
         sent = departure[edges.source] + edges.turn * each
-        np.maximum.at(arrival, edges.target, sent + self.latency)
+        np.maximum.at(arrival, edges.target, sent + self._delay(edges))
         return arrival
+
+    def _delay(self, edges: _Edges) -> Seconds | float:
+        if not self.link.chance:
+            return self.link.latency
+        number = self.traffic.mixings
+        return self.link.delay(
+            np.stack([randomness.uniform(self.seed, number, edges.source, edges.target, c).numpy() for c in (0, 1)])
+        )
 
 
 @dataclass(frozen=True)
@@ -144,7 +135,7 @@ class _Edges:
         nonzero = (pattern.row != pattern.col) & (pattern.data != 0)
         target, source = (c[nonzero].astype(np.int64) for c in (pattern.row, pattern.col))
         n = W.shape[0]
-        order = np.lexsort(((target - source) % n, source))  # everyone starts with another neighbour
+        order = np.lexsort((who_is_first(source, target, n), source))
         source, target = source[order], target[order]
         out_degree = np.bincount(source, minlength=n)
         first = np.concatenate([[0], np.cumsum(out_degree)[:-1]])
@@ -181,16 +172,16 @@ class _TimedMix(Simulated):
     def direct(self) -> bool:
         return self.mix.direct
 
-    def start(self, v: Tensor) -> Pending:
+    def start(self, v: Sendable) -> Pending:
         arrival = self._send(v)
         return _Flight(self.clocked, self.mix(v), arrival)
 
-    def start_flow(self, v: Tensor) -> Pending:
-        arrival = self._send(v)
+    def start_flow(self, v: Sendable) -> Pending:
+        arrival = self._send(v, flow=True)
         return _Flight(self.clocked, self.mix.flow(v), arrival)
 
-    def into(self, v: Tensor, out: Tensor | None, *, flow: bool) -> Tensor:
-        self.clocked.wait_until(self._send(v))
+    def into(self, v: Sendable, out: Tensor | None, *, flow: bool) -> Tensor:
+        self.clocked.wait_until(self._send(v, flow=flow))
         return self.mix.into(v, out, flow=flow)
 
     def send(self, v: Tensor) -> Sent:
@@ -218,8 +209,9 @@ class _TimedMix(Simulated):
     def own(self) -> Tensor:
         return self.mix.own
 
-    def _send(self, v: Tensor) -> Seconds:
-        return self.clocked.send(self.edges, v.nbytes // len(v), averaging=self.edges.averaging)
+    def _send(self, v: Sendable, *, flow: bool = False) -> Seconds:
+        sent, averaging = wire_of(v), self.edges.averaging and not (flow or isinstance(v, Packed))
+        return self.clocked.send(self.edges, sent.nbytes // len(sent), averaging=averaging)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dsgt.core import Done, Matrix, Mix, Network, Pending, Weights
+from dsgt.core import Done, Matrix, Mix, Network, Packed, Pending, Sendable, Weights, value_of, wire_of
 from dsgt.networks.letters import Letters
 from dsgt.networks.products import PerMatrix, Products
 from dsgt.topologies.changing import as_weights
@@ -30,7 +30,7 @@ class Simulated(Mix):
         have a ``start`` of its own."""
 
     @abstractmethod
-    def into(self, v: Tensor, out: Tensor | None, *, flow: bool) -> Tensor:
+    def into(self, v: Sendable, out: Tensor | None, *, flow: bool) -> Tensor:
         """W v, or (W - I) v for a flow, sent and waited for; in ``out`` or, for None, in fresh memory."""
 
     def together(self, *vs: Tensor) -> tuple[Tensor, ...]:
@@ -116,29 +116,30 @@ class DenseMix(Simulated):
     def direct(self) -> bool:
         return type(self) is DenseMix
 
-    def __call__(self, v: Tensor) -> Tensor:
+    def __call__(self, v: Sendable) -> Tensor:
         self.count(v)
-        return self.products.product(v)
+        return self.products.product(value_of(v))
 
-    def start(self, v: Tensor) -> Pending:
+    def start(self, v: Sendable) -> Pending:
         return Done(self.into(v, None, flow=False))
 
-    def start_flow(self, v: Tensor) -> Pending:
+    def start_flow(self, v: Sendable) -> Pending:
         return Done(self.into(v, None, flow=True))
 
-    def into(self, v: Tensor, out: Tensor | None, *, flow: bool) -> Tensor:
-        self.count(v)
-        return self.products.flow(v, out) if flow else self.products.product(v, out)
+    def into(self, v: Sendable, out: Tensor | None, *, flow: bool) -> Tensor:
+        self.count(v, flow=flow)
+        return self.products.flow(value_of(v), out) if flow else self.products.product(value_of(v), out)
 
     def send(self, v: Tensor) -> Sent:
         self.count(v)
         return Sent(self.products, v)
 
-    def count(self, v: Tensor) -> None:
-        """Every node sends its part of v."""
-        traffic = self.network.traffic
+    def count(self, v: Sendable, *, flow: bool = False) -> None:
+        """Every node sends its part of v: to its neighbours, or where W averages plain vectors by an all-reduce."""
+        traffic, apart = self.network.traffic, flow or isinstance(v, Packed)
         traffic.mixings += 1
-        traffic.bytes += self.products.vectors * (v.nbytes // self.network.nodes)
+        messages = self.products.links if apart else self.products.vectors
+        traffic.bytes += messages * (wire_of(v).nbytes // self.network.nodes)
 
     @property
     def letters(self) -> Letters:

@@ -10,7 +10,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
-from dsgt.core import Pending
+from dsgt.core import Packed, Pending, Sendable, value_of, wire_of
 from dsgt.networks.background import Background
 from dsgt.networks.neighbours import Neighbours
 from dsgt.networks.row import Row
@@ -116,34 +116,37 @@ class AllReduce(Flight):
 
 
 class Exchange(Flight):
-    """v goes to the neighbours and theirs come into one buffer each; the first buffer becomes the result, unless
-    ``out`` is given for W v. That is written when all messages have been moved, and not before."""
+    """v, or the wire that it is packed in, goes to the neighbours and theirs come into one buffer each; the first
+    vector that is heard becomes the result, unless ``out`` is given for W v. That is written when all messages have
+    been moved, and not before."""
 
     def __init__(
         self,
         neighbours: Neighbours,
         row: Row,
         in_flight: list[Flight],
-        v: Tensor,
+        v: Sendable,
         *,
         flow: bool = False,
         out: Tensor | None = None,
     ) -> None:
         super().__init__(in_flight)
         self._neighbours, self._row = neighbours, row
-        self._v: Tensor | None = v.contiguous()
+        self._unpack = v.unpack if isinstance(v, Packed) else None
+        self._v: Tensor | None = value_of(v).contiguous()
+        self._letter: Tensor | None = wire_of(v).contiguous()
         self._flow, self._out = flow, out
-        self._buffers = {j: neighbours.buffers.scratch(self._v) for j in row.hears}
-        self._number = neighbours.next_mixing(v.numel(), v.dtype)
+        self._buffers = {j: neighbours.buffers.scratch(self._letter) for j in row.hears}
+        self._number = neighbours.next_mixing(self._letter.numel(), self._letter.dtype)
         self._receiving: Requests = {}
         self._sending: Requests = {}
 
     def sends(self, memory: Tensor) -> bool:
-        return self._v is not None and self._v.data_ptr() == memory.data_ptr()
+        return any(v is not None and v.data_ptr() == memory.data_ptr() for v in (self._v, self._letter))
 
     def depart(self) -> None:
-        assert self._v is not None
-        letters = dict.fromkeys(self._row.tells, self._v)
+        assert self._letter is not None
+        letters = dict.fromkeys(self._row.tells, self._letter)
         self._receiving, self._sending = self._neighbours.exchange(letters, self._buffers, self._number)
 
     def _land(self) -> Tensor:
@@ -153,6 +156,8 @@ class Exchange(Flight):
         for j, weight in row.hears.items():
             neighbours.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
             heard = self._buffers.pop(j)
+            if self._unpack is not None:
+                heard = neighbours.read(self._unpack, heard, j)
             if self._flow:
                 heard.sub_(v)  # W[i, j] (v_j - v_i)
             if result is None:
@@ -161,7 +166,7 @@ class Exchange(Flight):
                 result.add_(heard, alpha=weight)
         for i in row.tells:
             neighbours.finish(self._sending.pop(i), i)
-        self._v = None
+        self._v = self._letter = None
         if result is None:  # nobody is heard in this round
             alone = torch.zeros_like(v) if self._flow else v * row.own
             return alone if self._out is None else self._out.copy_(alone)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 
 import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers
+from dsgt.core import WireError
 from dsgt.networks.messages import InOrder, Kind, SameKind
 from dsgt.networks.row import Row
 from dsgt.networks.transport import PURPOSES, Farewell, Purpose, Request, Requests, Transport, WrongMessageError
@@ -102,6 +103,11 @@ class Neighbours:
         with self._naming(neighbour):
             request.finish(self.timeout)
 
+    def read(self, unpack: Callable[[Tensor], Tensor], wire: Tensor, neighbour: int) -> Tensor:
+        """What a neighbour's message holds, or say whose cannot be read."""
+        with self._naming(neighbour):
+            return unpack(wire)
+
     def begin_average(self, v: Tensor) -> Request:
         """Begin an all-reduce that mixes, where everybody is everybody's neighbour. gloo ends the process where lengths
         differ in an all-reduce. They were equal in the one before; so if they differ now, somebody has changed his, and
@@ -166,6 +172,8 @@ class Neighbours:
             neighbour = min(ended, default=None)
         if isinstance(error, WrongMessageError):
             known = f"and its neighbour, node {neighbour}, do not run the same thing"
+        elif isinstance(error, WireError):
+            known = f"cannot read what node {neighbour} sent: that node has diverged, or the message was damaged"
         elif neighbour in ended:
             known = (
                 f"waits for node {neighbour}, but node {neighbour} {ended[neighbour]}; all nodes must take the same "

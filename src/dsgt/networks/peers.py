@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dsgt.buffers import Buffers
-from dsgt.core import Mix, Network, Pending, Weights
+from dsgt.core import Mix, Network, Packed, Pending, Sendable, Weights, value_of, wire_of
 from dsgt.networks.background import Background
 from dsgt.networks.flights import AllReduce, Exchange, Flight, LetterExchange
 from dsgt.networks.neighbours import Neighbours
@@ -76,7 +76,7 @@ class Peers(Network):
         self.computed(k)
         return super().at(k)
 
-    def computed(self, k: int) -> None:
+    def computed(self, k: int, gradients: float | Tensor = 1.0) -> None:
         self._rounds = k + 1
 
     def over(self, weights: Weights) -> Network:
@@ -87,15 +87,15 @@ class Peers(Network):
         """Those that tell who is a neighbour in some round."""
         return [self._row(W) for W in (*weights.matrices, *weights.push.matrices)]
 
-    def mixing(self, row: Row, v: Tensor, out: Tensor | None = None) -> Flight:
+    def mixing(self, row: Row, v: Sendable, out: Tensor | None = None) -> Flight:
         """W v, ready to depart; in ``out`` or, for None, in fresh memory."""
-        if row.averaging:
+        if row.averaging and not isinstance(v, Packed):
             self._count(2 * (self.nodes - 1) / self.nodes, v)
             return AllReduce(self._neighbours, self._in_flight, v, out=out)
         self._count(len(row.tells), v)
         return Exchange(self._neighbours, row, self._in_flight, v, out=out)
 
-    def flowing(self, row: Row, v: Tensor) -> Flight:
+    def flowing(self, row: Row, v: Sendable) -> Flight:
         """(W - I) v, ready to depart."""
         self._count(len(row.tells), v)
         return Exchange(self._neighbours, row, self._in_flight, v, flow=True)
@@ -105,11 +105,11 @@ class Peers(Network):
         self._count(len(row.tells), v[..., :1, :])
         return LetterExchange(self._neighbours, row, self._in_flight, v)
 
-    def begin(self, v: Tensor, flight: Flight) -> Pending:
-        """Let the flight travel while the node computes. A large one is work for a thread: copying, weighting, adding
+    def begin(self, v: Sendable, flight: Flight) -> Pending:
+        """Let the flight travel while the node computes. A large one is work for a thread: unpacking, weighting, adding
         up; and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
-        exchanges = isinstance(flight, Exchange)
-        if self._transport.threads and v.is_cpu and v.numel() >= BACKGROUND_FROM and exchanges:
+        read, exchanges = value_of(v), isinstance(flight, Exchange)
+        if self._transport.threads and read.is_cpu and read.numel() >= BACKGROUND_FROM and exchanges:
             self._background = self._background or Background()
             flight.travel_in(self._background)
         else:
@@ -167,11 +167,11 @@ class Peers(Network):
                 self._neighbours.abort(code if isinstance(code, int) and code else 1)
         super().__exit__(kind, error, trace)
 
-    def _count(self, vectors: float, v: Tensor) -> None:
+    def _count(self, vectors: float, v: Sendable) -> None:
         if self._closed:
             self._refuse()
         self.traffic.mixings += 1
-        self.traffic.bytes += round(vectors * v.numel() * v.element_size())
+        self.traffic.bytes += round(vectors * wire_of(v).nbytes)
 
     def _gather(self, v: Tensor) -> Tensor:
         rows = torch.zeros(self.nodes, *v.shape, dtype=v.dtype, device=self._transport.device)
@@ -222,19 +222,19 @@ class PeersMix(Mix):
         second = self._weights.push
         return self if second is self._weights else self.network.round(self.number, second)
 
-    def start(self, v: Tensor) -> Pending:
+    def start(self, v: Sendable) -> Pending:
         return self.network.begin(v, self.network.mixing(self.row, v))
 
-    def start_flow(self, v: Tensor) -> Pending:
+    def start_flow(self, v: Sendable) -> Pending:
         return self.network.begin(v, self.network.flowing(self.row, v))
 
     def start_exchange(self, v: Tensor) -> Pending:
         return self.network.begin(v, self.network.letters(self.row, v))
 
-    def __call__(self, v: Tensor) -> Tensor:
+    def __call__(self, v: Sendable) -> Tensor:
         return _now(self.network.mixing(self.row, v))
 
-    def flow(self, v: Tensor) -> Tensor:
+    def flow(self, v: Sendable) -> Tensor:
         return _now(self.network.flowing(self.row, v))
 
     def into(self, v: Tensor, out: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -15,15 +15,8 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Matrix
-from dsgt.topologies.matrix import is_averaging, to_dense, vectors_sent
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-
-SPARSE_BELOW = 0.1
-"""Share of nonzero weights below which a sparse product is the faster one (benchmarks/simulator.py)."""
-SPARSE_FROM = 128
-"""For fewer nodes either product is cheap, and the dense one has the lower overhead."""
-
+from dsgt.networks.sparse import Array, SparseProduct, is_faster, nonzeros
+from dsgt.topologies.matrix import is_averaging, links, to_dense, vectors_sent
 
 TRIED_FROM = 3
 """How often a matrix comes before a trial of what BLAS does with it pays: a random one comes in one round only."""
@@ -56,6 +49,8 @@ class Products:
         self.W, self._nodes = W, W.shape[0]
         self.vectors = vectors_sent(W)
         """How many vectors all nodes together send in a mixing."""
+        self.links = links(W)
+        """How many they send where every message goes to a neighbour, and not into one sum."""
         self._of_tensors: dict[tuple[torch.dtype, torch.device], TensorProduct] = {}
         self._of_arrays: dict[np.dtype[Any], ArrayProduct] = {}
 
@@ -92,24 +87,36 @@ class Products:
 
 
 class TensorProduct:
-    """W on a device; as a sparse matrix where that is faster."""
+    """W on a device. On a CPU the product is SciPy's where W is sparse enough, and torch's else."""
 
     def __init__(self, W: Matrix, dtype: torch.dtype, device: torch.device) -> None:
-        self._matrix = None if is_averaging(W) else _matrix(W, dtype).to(device)
-        """None: W averages."""
+        self._W, self._dtype, self._device = W, dtype, device
+        self._averages = is_averaging(W)
+        self._nonzeros = nonzeros(W)
+        self._kept: Tensor | None = None
+        self._sparse: SparseProduct | None = None
         self._adds_exactly: dict[tuple[torch.Size, int], bool] = {}
         self._asked = 0
 
     def times(self, v: Tensor, out: Tensor | None) -> Tensor:
         """W v, in ``out`` or, for None, in fresh memory."""
-        if self._matrix is not None:
-            return torch.mm(self._matrix, v, out=out)
-        mean = v.mean(dim=0, keepdim=True).expand_as(v)
-        return mean.clone() if out is None else out.copy_(mean)
+        if self._averages:
+            mean = v.mean(dim=0, keepdim=True).expand_as(v)
+            return mean.clone() if out is None else out.copy_(mean)
+        if self._by_rows(v):
+            out = torch.empty_like(v, memory_format=torch.contiguous_format) if out is None else out
+            self._rows.times(v.detach().numpy(), out.numpy())
+            return out
+        return torch.mm(self._matrix, v, out=out)
 
     def add_times(self, v: Tensor, total: Tensor) -> bool:
-        """total += W v by BLAS's own multiply-and-add, which saves a pass over memory. Returns False, and does nothing,
-        where BLAS would round differently: whether somebody has looked at W v must not change a run."""
+        """total += W v without memory for W v: row by row, or by BLAS's own multiply-and-add. Returns False, and does
+        nothing, where BLAS would round differently: whether somebody has looked at W v must not change a run."""
+        if self._averages:
+            return False
+        if self._by_rows(v):
+            self._rows.add_times(v.detach().numpy(), total.numpy())
+            return True
         case = (v.shape, torch.get_num_threads())
         self._asked += 1
         if self._asked < TRIED_FROM:
@@ -117,15 +124,31 @@ class TensorProduct:
         if case not in self._adds_exactly:
             self._adds_exactly[case] = self._try(v)
         if self._adds_exactly[case]:
-            assert self._matrix is not None
             total.addmm_(self._matrix, v)
         return self._adds_exactly[case]
+
+    def _by_rows(self, v: Tensor) -> bool:
+        if not (v.is_cpu and v.dtype in (torch.float32, torch.float64)) or (
+            v.requires_grad and torch.is_grad_enabled()
+        ):
+            return False
+        return is_faster(len(v), self._nonzeros, v.numel() // len(v))
+
+    @property
+    def _rows(self) -> SparseProduct:
+        if self._sparse is None:
+            self._sparse = SparseProduct(self._W, np.dtype(str(self._dtype).removeprefix("torch.")))
+        return self._sparse
+
+    @property
+    def _matrix(self) -> Tensor:
+        if self._kept is None:
+            self._kept = _matrix(self._W, self._dtype).to(self._device)
+        return self._kept
 
     def _try(self, like: Tensor) -> bool:
         """BLAS chooses its kernel by the shape, so both ways are tried once; with random numbers and not with those of
         the run, which may be zeros."""
-        if self._matrix is None:
-            return False
         draw = torch.Generator(like.device).manual_seed(0)
         v, total = (torch.rand(like.shape, generator=draw, dtype=like.dtype, device=like.device) for _ in range(2))
         apart = torch.mm(self._matrix, v).add_(total)
@@ -136,20 +159,26 @@ class ArrayProduct:
     """W for NumPy arrays, which the engine uses for small simulations."""
 
     def __init__(self, W: Matrix, dtype: np.dtype[Any]) -> None:
-        self._matrix = None if is_averaging(W) else to_dense(W).astype(dtype)
+        self._averages = is_averaging(W)
+        self._matrix = to_dense(W).astype(dtype)
+        self._nonzeros = nonzeros(W)
+        self._sparse = SparseProduct(W, dtype)
 
     def times(self, v: Array) -> Array:
-        if self._matrix is None:
+        if self._averages:
             mean: Array = v.mean(axis=0, keepdims=True)
             return mean.repeat(len(v), axis=0)
-        product: Array = self._matrix.dot(v)  # what @ does, started in two thirds of its time
-        return product
+        if is_faster(len(v), self._nonzeros, v.shape[-1]):
+            product = np.empty(v.shape, v.dtype)
+            self._sparse.times(v, product)
+            return product
+        by_blas: Array = self._matrix.dot(v)  # what @ does, started in two thirds of its time
+        return by_blas
 
 
 def _matrix(W: Matrix, dtype: torch.dtype) -> Tensor:
-    n = W.shape[0]
-    nonzero = np.count_nonzero(W) if isinstance(W, np.ndarray) else W.nnz
-    if n < SPARSE_FROM or nonzero > SPARSE_BELOW * n * n:
+    """For a device that is no CPU, and for who differentiates."""
+    if not is_faster(W.shape[0], nonzeros(W), 1):
         return torch.as_tensor(to_dense(W)).to(dtype)
     csr = scipy.sparse.csr_array(W)
     with warnings.catch_warnings():
@@ -158,6 +187,6 @@ def _matrix(W: Matrix, dtype: torch.dtype) -> Tensor:
             torch.from_numpy(csr.indptr.astype(np.int64)),
             torch.from_numpy(csr.indices.astype(np.int64)),
             torch.from_numpy(csr.data).to(dtype),
-            size=(n, n),
+            size=csr.shape,
             check_invariants=False,
         )

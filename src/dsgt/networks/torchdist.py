@@ -212,6 +212,23 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
+def exchange_words(words: str, *, timeout: float = TIMEOUT) -> list[str]:
+    """What each process of torchrun's job says, by rank, through the job's store; all must call it, as often."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    joining = timedelta(seconds=max(timeout, JOINING))
+    store = dist.distributed_c10d._get_default_store() if dist.is_initialized() else _store_of_this_start(joining)
+    if store is None:
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = dist.TCPStore(address, port, world, is_master=rank == 0, timeout=joining)  # type: ignore[attr-defined]
+        _kept.append(store)  # the others may ask it later
+    number = next(_CHANNELS)
+    store.set(f"dsgt/words/{number}/{rank}", words)
+    return [store.get(f"dsgt/words/{number}/{i}").decode() for i in range(world)]
+
+
+_kept: list[Any] = []
+
+
 def _store_of_this_start(timeout: timedelta) -> Any:
     """torchrun keeps one store over all its restarts, so that a restarted node may read the address of a dead one
     (pytorch issue 135712). On one machine the number of the restart tells them apart. Machines count their restarts

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from dsgt import engine
 from dsgt.checkpoint import fingerprint
-from dsgt.core import Algorithm, Network, restart_tracking, tensors, with_tensors
-from dsgt.divergence import check_gradient
+from dsgt.core import Algorithm, Gradient, Network, Oracle, restart_tracking, tensors, with_tensors
+from dsgt.divergence import changed_lr, check_gradient
+from dsgt.engine.questions import Questions
 from dsgt.flat import flattened, views
 from dsgt.networks.agreement import any_node
 from dsgt.networks.flights import land_carriers
@@ -21,6 +22,7 @@ from dsgt.networks.torchdist import TorchTransport
 from dsgt.networks.transport import Transport
 from dsgt.optim.agreement import agree, common_start, same_inside, versions
 from dsgt.optim.batch_norm import recalibrate_batch_norm
+from dsgt.optim.closures import Closure, Closures, check_oracle
 from dsgt.optim.epoch import epoch
 from dsgt.optim.groups import Groups
 from dsgt.optim.guards import EqualGradients, refuse_ddp
@@ -54,6 +56,8 @@ class Optimizer(torch.optim.Optimizer):
     as those of one machine's GPUs: they average their gradients among themselves and hold the same model, process r
     mixing with process r of other nodes. ``samples`` is then the size of the whole node's data set.
 
+    ``oracle``, such as ``STORM(0.1)``, evaluates gradients itself, at two points of a batch: give ``step`` a closure.
+
     Parameters and their gradients are parts of one flat vector each, so a mixing is one message. Parameters in
     half precision keep a float32 master copy, and everything the method remembers is float32.
     """
@@ -74,12 +78,15 @@ class Optimizer(torch.optim.Optimizer):
         unused: str = "error",
         uncoordinated: bool = False,
         inside: Any = None,
+        oracle: Oracle[Any] | None = None,
     ) -> None:
         if network.node is None:
             raise ValueError(
                 f"{type(network).__name__} holds all nodes, but an Optimizer trains the one node of this process: use "
                 "networks.TorchPeers under torchrun or networks.MPIPeers under mpiexec, or dsgt.run to simulate"
             )
+        algorithm = algorithm if oracle is None else algorithm.asking(oracle)
+        check_oracle(algorithm)
         network = algorithm.over(network)
         check(type(algorithm).__name__, algorithm.needs, network.weights)
         if uncoordinated and not algorithm.uncoordinated:
@@ -92,17 +99,20 @@ class Optimizer(torch.optim.Optimizer):
                 f"clip is {clip} for {type(algorithm).__name__}; expected a norm above 0, and DSGT or AugDGM, which "
                 "stay exact where the nodes' steps differ; torch.nn.utils.clip_grad_norm_ works with every method"
             )
-        self.algorithm, self.network = algorithm, network
+        self.network = network
         self.round, self._clip = 0, clip
         given = list(params)
         if not given:
             raise ValueError("0 parameters were given; give model.parameters()")
+        self.algorithm = algorithm
         options = defaults(algorithm.inner)
         chosen = {} if weight_decay is None else {"weight_decay": weight_decay}
         method = {"method": self._identity()["algorithm"]}
         super().__init__(given, {"lr": lr, "weight_decay": 0.0, **options, **chosen, **method})  # type: ignore[arg-type]
+        self._rate: float | None = None
         self._groups = Groups(self.param_groups, decay_inside="weight_decay" in options)
         self._parameters = Parameters(self._groups.trained, unused=unused)
+        self.algorithm = algorithm = algorithm.shaped([tuple(p.shape) for _, p in self._groups.trained])
         self._uncoordinated = uncoordinated
         self._inside = None if inside is None else Processes(network, _transport(inside))
         self.everyone: Network = self._inside or network
@@ -123,15 +133,20 @@ class Optimizer(torch.optim.Optimizer):
         self._seen: float | None = None
         self._update = engine.Updates(algorithm, network, keep_x=True)
         self._inner = None if algorithm.inner is None else InnerMoves(algorithm.inner, self._groups, self._master())
+        self._closures = Closures(self._evaluated, network.node)
+        self._questions: Questions | None = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._parameters.clear()
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One round: mix with the neighbours and move."""
-        loss = None
-        if closure is not None:
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], float] | None = None, *, full: Callable[[], float] | None = None
+    ) -> float | None:
+        """One round: mix with the neighbours and move. An oracle calls the closure itself, more than once where it asks
+        at several points; ``full`` is a second one, for all of the node's samples, where the oracle asks for these."""
+        loss, plain = None, type(self.algorithm.asks) is Gradient
+        if closure is not None and plain:
             with torch.enable_grad():
                 loss = closure()
         self._check_whole()
@@ -145,10 +160,11 @@ class Optimizer(torch.optim.Optimizer):
             if self.network.nodes > 1:
                 refuse_ddp(self._parameters.tensors)
             self._state = self.algorithm.init(x.clone(), self.network.at(0))._replace(x=x)
-        g = self._gradient(x)
-        if self._inside is not None:
-            self._inside.average(g)
-        check_gradient(g, x, self.network, self.round, self._groups.rates[0])
+        if plain:
+            g = self._gradient(x, self._update.scratch(x))
+        else:
+            g, loss = self._asked(x, closure, full), self._closures.loss
+        check_gradient(g, x, self.network, self.round, self._groups.rates[0], self.algorithm.diverges)
         self._equal_gradients.look(self.network, g, self.round)
         self.network.computed(self.round)
         # x is where the parameters live; every other field is the method's own memory, which may be overwritten
@@ -159,6 +175,25 @@ class Optimizer(torch.optim.Optimizer):
         self._parameters.used()
         self.round += 1
         return loss
+
+    def _asked(self, x: Tensor, closure: Closure | None, full: Closure | None) -> Tensor:
+        """What the oracle answers at x."""
+        self._closures.begin(closure, full)
+        if self._questions is None:
+            self._questions = Questions(self.algorithm.asks, self._closures, x)
+        return self._questions(x, self.round, self._groups.rates[0])
+
+    def _evaluated(self, closure: Closure, x: Tensor) -> tuple[Any, Tensor]:
+        """The closure's loss and gradient at x; the parameters are the same afterwards."""
+        vector = self._parameters.vector
+        kept = vector.clone()
+        vector.copy_(x)
+        self._parameters.clear()
+        with torch.enable_grad():
+            loss = closure()
+        g = self._gradient(x, torch.empty_like(x))  # memory of its own: an oracle keeps it
+        vector.copy_(kept)
+        return loss, g
 
     def epoch(self, loader: Iterable[Any], *, steps: int | None = None) -> Iterator[Any]:
         """The loader's batches, as many at every node: so many ``steps``, or as many as the longest loader has, a
@@ -261,6 +296,11 @@ class Optimizer(torch.optim.Optimizer):
             return
         values = {k: v.to(vector.device, copy=True) for k, v in saved["tensors"].items()}
         inner = {k: values.pop(k) for k in list(values) if k.startswith("inner.")}
+        memory = {k.removeprefix("memory."): values.pop(k) for k in list(values) if k.startswith("memory.")}
+        self._questions = None
+        if memory:
+            self._questions = Questions(self.algorithm.asks, self._closures, values["x"])
+            self._questions.memory = with_tensors(self._questions.memory, memory)
         if self._inner is not None:
             self._inner.load(inner)
         # a blank state of this method says which fields are messages; its own message, if any, is waited for
@@ -275,13 +315,17 @@ class Optimizer(torch.optim.Optimizer):
         """The node's memory itself; nothing before the first step."""
         if self._state is None:
             return {}
-        return tensors(self._state) | ({} if self._inner is None else self._inner.tensors())
+        memory = () if self._questions is None else tensors(self._questions.memory).items()
+        remembered = {f"memory.{name}": v for name, v in memory}
+        return tensors(self._state) | remembered | ({} if self._inner is None else self._inner.tensors())
 
     def _blank(self) -> dict[str, Tensor]:
         """Names and shapes of what will be held."""
         x = self._master()
         inner = {} if self.algorithm.inner is None else InnerMoves(self.algorithm.inner, self._groups, x).blank()
-        return blank(self.algorithm, x, self.network) | inner
+        memory = tensors(self.algorithm.asks.init(self._closures, torch.zeros_like(x)))
+        remembered = {f"memory.{name}": v for name, v in memory.items()}
+        return blank(self.algorithm, x, self.network) | remembered | inner
 
     def _numbers(self) -> dict[str, Any]:
         return {"nodes": self.network.nodes, "node": self.network.node, "round": self.round}
@@ -331,6 +375,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _moves(self, x: Tensor) -> Any:
         """What stands for lr in the method's equation."""
+        changed_lr(self.algorithm, self._rate, self._groups.rates[0])
+        self._rate = self._groups.rates[0]
         self._groups.check(zero=not self.algorithm.divides_by_lr)
         lr = self._groups.lr(x) if self._inner is None else self._inner.at(x)
         return lr if self._clip is None else Clipped(lr, self._clip)
@@ -363,14 +409,16 @@ class Optimizer(torch.optim.Optimizer):
             self._state = self._state._replace(x=vector)
         self._seen = _print(self._state.x) if self.algorithm.keeps_x else None
 
-    def _gradient(self, x: Tensor) -> Tensor:
+    def _gradient(self, x: Tensor, out: Tensor) -> Tensor:
         """weight * gradient + weight_decay * x, in memory of its own: the parameters' gradients are the script's to
         write into, and the method may keep this one for the next round."""
         collected = self._parameters.collect()
         scale = getattr(self, "grad_scale", None)
         weight = self._weight if scale is None else self._weight / float(scale)
-        g = torch.mul(collected.to(x.dtype), weight, out=self._update.scratch(x))
-        return self._groups.add_decay(g, x)
+        g = self._groups.add_decay(torch.mul(collected.to(x.dtype), weight, out=out), x)
+        if self._inside is not None:
+            self._inside.average(g)
+        return g
 
 
 def _transport(inside: Any) -> Transport:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Done, Mix, Network, Pending, tensors
+from dsgt.core import Algorithm, Done, Mix, Network, Pending, Sendable, tensors, value_of
 
 Table = dict[str, Any]
 FACTS = ("nodes", "node", "round")
@@ -90,11 +90,11 @@ class _Silence(Mix):
     def __init__(self, real: Mix) -> None:
         self._real = real
 
-    def start(self, v: Tensor) -> Pending:
-        return Done(torch.zeros_like(v))
+    def start(self, v: Sendable) -> Pending:
+        return Done(torch.zeros_like(value_of(v)))
 
-    def start_flow(self, v: Tensor) -> Pending:
-        return Done(torch.zeros_like(v))
+    def start_flow(self, v: Sendable) -> Pending:
+        return Done(torch.zeros_like(value_of(v)))
 
     def start_exchange(self, v: Tensor) -> Pending:
         return Done(v.new_zeros(*v.shape[:-2], self.hears.shape[-1], v.shape[-1]))

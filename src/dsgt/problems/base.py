@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
+from dsgt.core import Local
 from dsgt.layout import Layout, Place
 
-Oracle: TypeAlias = Callable[[Tensor, int], Tensor]
-"""``oracle(x, k)``: every node's stochastic gradient at its own model, in round k."""
+GradientFunction: TypeAlias = Callable[[Tensor, int], Tensor]
+"""``gradient(x, k)``: every node's stochastic gradient at its own model, in round k."""
 
 
 class Problem(ABC):
@@ -26,8 +28,13 @@ class Problem(ABC):
     """m, the number of parameters of a model."""
     samples: int
     """N, the number of samples of all nodes together."""
+    batch: Tensor
+    """b_i, (n,): how many samples each node draws in a round, or the expected number where it varies."""
     epochs_per_round: float
     """M / N, the share of all samples that one round looks at."""
+
+    remembers: bool = False
+    """Whether nodes keep more than their models: BatchNorm's running statistics."""
 
     @abstractmethod
     def __getitem__(self, i: int) -> Problem:
@@ -38,12 +45,27 @@ class Problem(ABC):
         """A model (m,) to start from, equal at all nodes."""
 
     @abstractmethod
-    def oracle(self, seed: int) -> Oracle:
+    def oracle(self, seed: int) -> GradientFunction:
         """Gradients s_i = (n N_i / N) (mean gradient of node i's batch), so that mean(s) is an unbiased gradient of the
         mean loss over all samples, and ``lr`` is the learning rate of centralized SGD with the global batch M.
 
         For batches b_i = eta N_i this is (n b_i / M) times the mean gradient. Where eta N_i is no whole number b_i is
         rounded, and the weight n N_i / N stays exact."""
+
+    def runs(self, seeds: Sequence[int]) -> GradientFunction:
+        """For one node, ``problem[i]``: its gradients in several runs at once, (r, m) -> (r, m). Run r has a model of
+        its own and draws what ``oracle(seeds[r])`` does."""
+        oracles = [self.oracle(seed) for seed in seeds]
+        return lambda x, k: torch.stack([oracle(row, k) for oracle, row in zip(oracles, x, strict=True)])
+
+    def local(self, seed: int) -> Local:
+        """All that the nodes here can compute of their own f_i, for oracles that ask for more than ``oracle`` gives."""
+        return Local(self.oracle(seed), torch.arange(self.nodes)[:, None], seed)
+
+    def remembering(self, kept: Mapping[str, Tensor]) -> Problem:
+        """The same problem, its models measured with what all nodes remember (``Local.kept``, a row a node): the first
+        n rows of n or more are the nodes' models, and any other the mean model."""
+        return self
 
     @abstractmethod
     def loss(self, x: Tensor) -> Tensor:

@@ -8,9 +8,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from dsgt.data.parts import Parts
 from dsgt.data.samples import DataLike
 from dsgt.data.sampling import Sampling
 from dsgt.data.shards import Shards
+from dsgt.problems.erm import check_numbers
+from dsgt.problems.factored import Factored, factored
+from dsgt.problems.inverse import Inverse, Solutions
 from dsgt.problems.linear import LinearModel
 
 
@@ -40,11 +44,8 @@ class LeastSquares(LinearModel):
         l2: float = 0.0,
     ) -> None:
         super().__init__(data, shards, sampling, scores=1, test=test, intercept=intercept, l2=l2)
-        if self.data.labelled or self.data.targets.ndim != 1:
-            raise TypeError(
-                f"targets are {self.data.targets.dtype} of shape {tuple(self.data.targets.shape)}, but least squares "
-                "takes one real number per sample; use targets.to(features.dtype), or Logistic for classes"
-            )
+        check_numbers(self.data, "least squares")
+        self._factors: dict[tuple[int | None, int], Factored] = {}
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
         return z.sub_(self.data.targets.index_select(0, rows.reshape(-1)).view(z.shape))
@@ -55,6 +56,25 @@ class LeastSquares(LinearModel):
     def _normal(self, rows: Tensor) -> Tensor:
         A = self.rows[rows].double()
         return A.mT @ A
+
+    def inverses(self, q: int) -> Inverse:
+        parts = self._factored(q)
+        return lambda r, j, own, weight, near: Solutions(parts.solved(r, j, own, weight), 1)
+
+    def convexity(self) -> Tensor:
+        """Exactly."""
+        return self._factored(1).lowest() + self.l2
+
+    def smoothness_of(self, q: int) -> Tensor:
+        """Exactly."""
+        return self._factored(q).highest()
+
+    def _factored(self, q: int) -> Factored:
+        key = self.node, q
+        if key not in self._factors:
+            parts, w = Parts(self.shards, q, self.node), self.nodes * q / self.samples
+            self._factors[key] = factored(self.rows, self.data.targets, parts, q, w, self._lead)
+        return self._factors[key]
 
     @cached_property
     def optimum(self) -> Tensor:

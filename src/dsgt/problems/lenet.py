@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
+
+from dsgt.randomness import seeded
 
 
 def lenet(*, channels: int = 3, size: int = 32, classes: int = 10, seed: int = 0) -> nn.Sequential:
@@ -17,8 +18,7 @@ def lenet(*, channels: int = 3, size: int = 32, classes: int = 10, seed: int = 0
             "and 2 classes"
         )
     flat = 16 * (second // 2) ** 2
-    with torch.random.fork_rng(devices=[]):  # initial weights by seed, without touching the global stream
-        torch.manual_seed(seed)
+    with seeded(seed):  # initial weights, without touching the global stream
         return nn.Sequential(
             nn.Conv2d(channels, 6, 5, padding=padding),
             nn.ReLU(),

@@ -11,21 +11,24 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from dsgt.data.batches import Batches
+from dsgt.data.batches import Drawn
 from dsgt.data.samples import DataLike, Samples
 from dsgt.data.sampling import Sampling, segments
 from dsgt.data.shards import Shards
 from dsgt.layout import Layout, Place
 from dsgt.problems import numpy_gradients
-from dsgt.problems.base import Oracle
+from dsgt.problems.base import GradientFunction
 from dsgt.problems.erm import EmpiricalRisk, pieces
+
+Which = TypeVar("Which")
 
 MOST_PADDED = 1 << 16
 """Padding up to this many numbers costs less than starting a second batched product."""
@@ -95,15 +98,15 @@ class LinearModel(EmpiricalRisk):
     def _with_intercept(self, features: Tensor) -> Tensor:
         return torch.cat([features, features.new_ones(len(features), 1)], dim=1) if self.intercept else features
 
-    def _gradients(self, batches: Batches) -> Oracle:
-        if not self.sampling.fixed:
-            return lambda x, k: self._product(x, *_padded(*batches.ragged(k), self._per_sample(batches)))
+    def _gradients(self, batches: Drawn[Which]) -> Callable[[Tensor, Which], Tensor]:
+        if not batches.fixed:
+            return lambda x, k: self._product(x, *padded(*batches.ragged(k), self._per_sample(batches)))
         groups = self._groups(batches)
-        if self.sampling.constant:
-            kept = [(g, _columns(batches.rows(0), g, batches)) for g in groups]
+        if batches.constant:
+            kept = [(g, _columns(batches.rows(0), g, batches)) for g in groups]  # type: ignore[arg-type]  # any is right
             gathered = [self.rows.index_select(0, rows.flatten()).view(*rows.shape, -1) for _, rows in kept]
 
-            def exact(x: Tensor, k: int) -> Tensor:
+            def exact(x: Tensor, k: Which) -> Tensor:
                 return _scatter(
                     x,
                     [
@@ -130,26 +133,64 @@ class LinearModel(EmpiricalRisk):
             return torch.baddbmm(self._nothing, slope, A, beta=0, alpha=weights).view(x.shape)  # one pass less
         return torch.bmm(slope.mul_(weights), A).view(x.shape)
 
-    def _small_gradients(self, batches: Batches, group: Group) -> Oracle:
-        padding = None if group.columns is None else group.columns.flatten()
+    def runs(self, seeds: Sequence[int]) -> GradientFunction:
+        """Runs of one seed draw the same samples, so one product serves them all."""
+        groups = [(seed, [r for r, s in enumerate(seeds) if s == seed]) for seed in dict.fromkeys(seeds)]
+        gradients = [(self._of_one_seed(seed, len(rows)), rows) for seed, rows in groups]
+        if len(groups) == 1:
+            return gradients[0][0]
+
+        def gradient(x: Tensor, k: int) -> Tensor:
+            g = torch.empty_like(x)
+            for of_seed, rows in gradients:
+                g[rows] = of_seed(x[rows], k)
+            return g
+
+        return gradient
+
+    def _of_one_seed(self, seed: int, runs: int) -> GradientFunction:
+        assert self.node is not None
+        batches, l2 = self.batches(seed), self.l2
+        scale, C = float(self._per_sample(batches)[0]), self.scores
 
         def drawn(k: int) -> Tensor:
+            return batches.rows(k) if batches.fixed else batches.ragged(k)[0]
+
+        if self._is_small(batches, runs):
+            return numpy_gradients.same_samples(self.rows, drawn, self._slope_, scores=C, scale=scale, l2=l2)
+        kept = self.rows[drawn(0)] if self.sampling.constant else None
+
+        def gradient(x: Tensor, k: int) -> Tensor:
+            samples = drawn(k)
+            A = self.rows.index_select(0, samples) if kept is None else kept
+            slope = self._slope_(x.view(len(x), C, -1) @ A.mT, samples.expand(len(x), -1))
+            g = (slope.view(len(x) * C, -1) @ A).view(x.shape).mul_(scale)
+            return g.add_(x, alpha=l2) if l2 else g
+
+        return gradient
+
+    def _small_gradients(self, batches: Drawn[Which], group: Group) -> Callable[[Tensor, Which], Tensor]:
+        padding = None if group.columns is None else group.columns.flatten()
+
+        def drawn(k: Which) -> Tensor:
             rows = batches.rows(k)
             return rows if padding is None else rows.index_select(0, padding)
 
         shape = len(batches.sizes), self.scores, int(batches.sizes.max())
-        return numpy_gradients.gradients(self.rows, drawn, self._slope_, shape=shape, weights=group.weights)
+        return numpy_gradients.gradients(
+            self.rows, drawn, self._slope_, shape=shape, weights=group.weights, order=self.shards.order
+        )
 
-    def _is_small(self, batches: Batches) -> bool:
+    def _is_small(self, batches: Drawn[Any], runs: int = 1) -> bool:
         node = int(batches.sizes.max()) * self.rows.shape[1]
-        return self.rows.is_cpu and numpy_gradients.is_worthwhile(len(batches.sizes), node, self.scores)
+        return self.rows.is_cpu and numpy_gradients.is_worthwhile(node, self.scores * runs)
 
-    def _per_sample(self, batches: Batches) -> Tensor:
+    def _per_sample(self, batches: Drawn[Any]) -> Tensor:
         """(n N_i / N) / b_i, (n,): the weight of one drawn sample of node i."""
         weights = self.weights if self.node is None else self.weights[self.node : self.node + 1]
         return weights / batches.sizes.to(weights.dtype)
 
-    def _groups(self, batches: Batches) -> list[Group]:
+    def _groups(self, batches: Drawn[Any]) -> list[Group]:
         """One group where padding is cheap; else batches within a factor of two of each other share a group."""
         b, per_sample = batches.sizes, self._per_sample(batches)
         longest, n = int(b.max()), len(b)
@@ -178,7 +219,7 @@ class LinearModel(EmpiricalRisk):
         """Every model's scores of some samples, (r, C, N), by one product for all models, and the samples' targets;
         piece by piece."""
         samples, columns = len(data), self.rows.shape[1]
-        X = x.view(-1, columns)
+        X = x.reshape(-1, columns)
         kept = self._inputs(data) if samples * columns <= MOST_KEPT else None
         for some in pieces(samples, len(X) + columns):
             A = kept[some] if kept is not None else self._with_intercept(data.features[some])
@@ -234,7 +275,7 @@ def _rows_of(x: Tensor, group: Group) -> Tensor:
     return x if group.nodes is None else x.index_select(0, group.nodes)
 
 
-def _columns(drawn: Tensor, group: Group, batches: Batches) -> Tensor:
+def _columns(drawn: Tensor, group: Group, batches: Drawn[Any]) -> Tensor:
     return drawn.view(len(batches.sizes), -1) if group.columns is None else drawn[group.columns]
 
 
@@ -248,7 +289,7 @@ def _scatter(x: Tensor, parts: list[tuple[Group, Tensor]]) -> Tensor:
     return g
 
 
-def _padded(drawn: Tensor, counts: Tensor, per_sample: Tensor) -> tuple[Tensor, Tensor]:
+def padded(drawn: Tensor, counts: Tensor, per_sample: Tensor) -> tuple[Tensor, Tensor]:
     """Batches of varying sizes as rows (n, b) and weights (n, 1, b), padded with samples of weight 0."""
     node, j = segments(counts)
     rows = drawn.new_zeros(len(counts), max(1, int(counts.max())))

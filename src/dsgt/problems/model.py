@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 
-from dsgt.data.batches import Batches
+from dsgt.core import Local
+from dsgt.data.batches import Drawn
 from dsgt.data.samples import DataLike, Samples
 from dsgt.data.sampling import Sampling
 from dsgt.data.shards import Shards
 from dsgt.layout import Layout
-from dsgt.problems.base import Oracle
-from dsgt.problems.erm import EmpiricalRisk, check_labels, pieces
-from dsgt.problems.per_node import STRATEGIES, Batch, Flat, Gradients, Loss, fastest
+from dsgt.problems import training
+from dsgt.problems.base import GradientFunction
+from dsgt.problems.erm import EmpiricalRisk, Shard, check_labels, pieces
+from dsgt.problems.per_node import STRATEGIES, Batch, Flat, Gradients, Loss, agree, fastest
+from dsgt.problems.stacked import stack
+from dsgt.problems.training import Augment, Behaviour, Buffers
+from dsgt.source import source
+from dsgt.statistics import Kept, averaged
+
+Which = TypeVar("Which")
+STATISTICS = ("own", "averaged")
+"""With whose running statistics a node's model is measured."""
 
 
 class Model(EmpiricalRisk):
     """The mean of ``loss(module(features), targets)`` over all samples.
 
     ``loss`` gives the mean over a batch, as torch's losses do. ``strategy`` says how every node's gradient is computed:
-    "loop", "threads" or "vmap", or "auto", which measures them at the first gradient. They agree to rounding, so name
-    one where runs must repeat bit for bit.
+    "loop", "threads", "vmap" or "stacked" (layer by layer, for ``nn.Sequential`` of known layers), or "auto", which
+    measures them at the first gradient. They agree to rounding, so name one where runs must repeat bit for bit.
 
-    The module itself is only read. It must be a function: dropout and batch normalisation in training mode are refused.
+    ``convex=True`` says that the loss is smooth and convex in the parameters, as that of one linear layer is: with
+    l2 > 0 conjugates and resolvents are then found, by L-BFGS. Nobody can check it; what a solver does not reach is
+    refused.
+
+    The module itself is only read. In training mode it may remember and draw: every node has BatchNorm's running
+    statistics for itself, and dropout's masks are functions of (seed, node, round), as is what ``augment(features,
+    generator)`` makes of a batch. Models are measured in evaluation mode: the mean model with the statistics of all
+    nodes averaged, a node's model with its own, or with ``statistics="averaged"`` with these too.
     """
 
     def __init__(
@@ -43,12 +60,17 @@ class Model(EmpiricalRisk):
         test: DataLike | None = None,
         l2: float = 0.0,
         strategy: str = "auto",
+        convex: bool = False,
+        augment: Augment | None = None,
+        statistics: str = "own",
     ) -> None:
         super().__init__(data, shards, sampling, test, l2)
         if strategy not in ("auto", *STRATEGIES):
             raise ValueError(f"strategy is {strategy!r}; choose auto, {', '.join(STRATEGIES)}")
+        if statistics not in STATISTICS:
+            raise ValueError(f"statistics is {statistics!r}; choose {' or '.join(STATISTICS)}")
         features = self.data.features
-        self.strategy = strategy
+        self.strategy, self.convex = strategy, convex
         self.chosen: str | None = None
         """What "auto" has measured to be the fastest, once it has."""
         self._flat = Flat(copy.deepcopy(module).to(features.device, features.dtype), loss)
@@ -56,9 +78,25 @@ class Model(EmpiricalRisk):
             raise ValueError(
                 f"{type(module).__name__} has no parameter that requires a gradient: there is nothing to train"
             )
+        if strategy == "stacked" and stack(self._flat.module, self._flat.parameters) is None:
+            raise ValueError(
+                f"strategy is 'stacked', but {type(module).__name__} is not made of nn.Sequential, Linear, LayerNorm, "
+                "Flatten and elementwise layers alone; choose auto"
+            )
         self.dim = sum(p.numel() for p in self._flat.parameters)
         self._start = self._flat.vector()
-        outputs = _check(self._flat, self.data)
+        self.augment, self.statistics = augment, statistics
+        self._kept: tuple[Kept, Kept] | None = None
+        """Every node's, and their average; without them models are measured with what the module came with."""
+        self._behaviour, outputs = _check(self._flat, self.data, self.batch if sampling.fixed else None, augment)
+        self.is_function = self._behaviour.is_function and augment is None
+        self.remembers = bool(self._behaviour.remembers)
+        if not self.is_function and strategy not in ("auto", "loop"):
+            raise ValueError(
+                f"strategy is {strategy!r}, but this module draws or remembers (dropout, BatchNorm, augmentation): "
+                "choose loop"
+            )
+        self._measured = self._flat if self._behaviour.is_function else Flat(_evaluated(self._flat.module), loss)
         if self.data.labelled and outputs.ndim == 2 and outputs.shape[1] > 1:
             check_labels(self.data, outputs.shape[1], "training")
             if self.test is not None:
@@ -69,34 +107,67 @@ class Model(EmpiricalRisk):
         return self._start.clone()
 
     def made_of(self) -> Iterable[object]:
-        return (self, self._flat.loss, *self._flat.module.modules())
+        own = () if self.augment is None else (_function(self.augment),)
+        return (self, self._flat.loss, *own, *self._flat.module.modules())
+
+    def identity(self) -> Mapping[str, Tensor | str]:
+        if self.augment is None:
+            return super().identity()
+        function, options = _function(self.augment), getattr(self.augment, "keywords", {})
+        name = getattr(function, "__qualname__", type(function).__name__)
+        return {**super().identity(), "augment": f"{name} {options} {source(function)}"}
+
+    def oracle(self, seed: int) -> GradientFunction:
+        return super().oracle(seed) if self.is_function else self._training(seed, self._at_start())
+
+    def local(self, seed: int) -> Local:
+        if self.is_function:
+            return super().local(seed)
+        kept = self._at_start()
+        local = Shard(self, self._training(seed, kept), seed)
+        local.kept = kept
+        return local
+
+    def _at_start(self) -> Kept:
+        shares = self.shards.sizes.double() / self.samples
+        here = shares if self.node is None else shares[self.node : self.node + 1]
+        return training.at_start(self._flat.module, self._behaviour, here)
+
+    def _training(self, seed: int, kept: Kept) -> GradientFunction:
+        nodes = torch.arange(self.nodes) if self.node is None else torch.tensor([self.node])
+        flat = Flat(self._flat.module, self._flat.loss)  # its buffers are other ones in every run
+        how = {"behaviour": self._behaviour, "augment": self.augment}
+        draw = self._draw(self.batches(seed))
+        return self._guarded(training.gradients(flat, self.data, draw, kept=kept, seed=seed, nodes=nodes, **how))  # type: ignore[arg-type]
+
+    def remembering(self, kept: Mapping[str, Tensor]) -> Self:
+        seen = copy.copy(self)
+        seen._kept = (dict(kept), {name: v[None] for name, v in averaged(kept).items()}) if kept else None
+        return seen
 
     def layout(self) -> Layout:
         places = tuple(self._flat.places())
         held = {place.name for place in places}
         return Layout(places, tuple(name for name in self._flat.module.state_dict() if name not in held))
 
-    def _gradients(self, batches: Batches) -> Oracle:
+    def _gradients(self, batches: Drawn[Which]) -> Callable[[Tensor, Which], Tensor]:
         features, targets = self.data.features, self.data.targets
-        weights = self.weights if self.node is None else self.weights[self.node : self.node + 1]
-        expected = batches.sizes.double()
-        per_sample = (weights.double() / expected).tolist()
-        fixed = batches.sizes.tolist() if self.sampling.fixed else None
-        scales = weights.tolist()
-
-        def draw(k: int) -> Batch:
-            if fixed is not None:
-                return Batch(batches.rows(k), fixed, scales)
-            rows, counts = batches.ragged(k)
-            drawn = counts.tolist()
-            return Batch(rows, drawn, [c * w for c, w in zip(drawn, per_sample, strict=True)])
-
+        fixed = batches.sizes.tolist() if batches.fixed else None
+        draw = self._draw(batches)
         candidates = {name: STRATEGIES[name](self._flat, features, targets) for name in self._candidates(fixed)}
         chosen: Gradients | None = next(iter(candidates.values())) if len(candidates) == 1 else None
+        checked = self.strategy != "stacked"
 
-        def gradients(x: Tensor, k: int) -> Tensor:
-            nonlocal chosen
+        def gradients(x: Tensor, k: Which) -> Tensor:
+            nonlocal chosen, checked
             batch = draw(k)
+            if not checked:
+                expected, found = (
+                    STRATEGIES[name](self._flat, features, targets)(x, batch) for name in ("loop", "stacked")
+                )
+                if not agree(found, expected):
+                    raise ValueError("strategy is 'stacked', whose gradient is not that of a loop here; choose auto")
+                checked = True
             if chosen is None:
                 self.chosen = fastest(candidates, x, batch)
                 chosen = candidates[self.chosen]
@@ -104,6 +175,23 @@ class Model(EmpiricalRisk):
             return chosen(x, batch)
 
         return gradients
+
+    def _draw(self, batches: Drawn[Which]) -> Callable[[Which], Batch]:
+        """The samples that the nodes here draw, and how heavy they are."""
+        weights = self.weights if self.node is None else self.weights[self.node : self.node + 1]
+        expected = batches.sizes.double()
+        per_sample = (weights.double() / expected).tolist()
+        fixed = batches.sizes.tolist() if batches.fixed else None
+        scales = weights.tolist()
+
+        def draw(k: Which) -> Batch:
+            if fixed is not None:
+                return Batch(batches.rows(k), fixed, scales)
+            rows, counts = batches.ragged(k)
+            drawn = counts.tolist()
+            return Batch(rows, drawn, [c * w for c, w in zip(drawn, per_sample, strict=True)])
+
+        return draw
 
     def _candidates(self, counts: list[int] | None) -> list[str]:
         """The strategies worth measuring; one alone is not measured."""
@@ -117,17 +205,37 @@ class Model(EmpiricalRisk):
         if not self._start.is_cuda and torch.get_num_threads() > 1:
             names.append("threads")
         if counts is not None and 2 * len(set(counts)) <= len(counts):
-            names.append("vmap")
+            names.append("vmap" if stack(self._flat.module, self._flat.parameters) is None else "stacked")
         return names
 
     def _pieces(self, data: Samples) -> list[slice]:
         return pieces(len(data), 4 * data.features[0].numel())
 
+    @property
+    def pieces_of_a_shard(self) -> int:
+        largest, smallest = int(self.shards.sizes.max()), int(self.shards.sizes.min())
+        return min(smallest, len(pieces(largest, 4 * self.data.features[0].numel())))
+
+    def _modules(self, x: Tensor) -> Iterator[tuple[int, nn.Module]]:
+        """The module at every row, in evaluation mode and with its statistics."""
+        for i, row in enumerate(x):
+            with self._statistics(i if len(x) >= self.nodes and i < self.nodes else None):
+                yield i, self._measured.at(row)
+
+    @contextmanager
+    def _statistics(self, node: int | None) -> Iterator[None]:
+        if self._kept is None:
+            yield
+            return
+        own, mean = self._kept
+        kept, row = (mean, 0) if node is None or self.statistics == "averaged" else (own, node)
+        with Buffers(self._measured.module, self._behaviour.remembers).of(kept, row):
+            yield
+
     @torch.no_grad()
     def _losses(self, x: Tensor, data: Samples) -> Tensor:
         total = x.new_zeros(len(x))
-        for i, row in enumerate(x):
-            module = self._flat.at(row)
+        for i, module in self._modules(x):
             for some in self._pieces(data):
                 value = self._flat.loss(module(data.features[some]), data.targets[some])
                 total[i] += value * (some.stop - some.start)
@@ -136,8 +244,7 @@ class Model(EmpiricalRisk):
     @torch.no_grad()
     def _hits(self, x: Tensor, data: Samples) -> Tensor:
         total = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        for i, row in enumerate(x):
-            module = self._flat.at(row)
+        for i, module in self._modules(x):
             for some in self._pieces(data):
                 z = module(data.features[some])
                 guess = (z.reshape(len(z)) > 0).long() if z[0].numel() == 1 else z.argmax(dim=-1)
@@ -147,48 +254,57 @@ class Model(EmpiricalRisk):
     def gradient(self, x: Tensor) -> Tensor:
         data, flat = self.held, x.reshape(-1, self.dim)
         total, part = torch.zeros_like(flat), torch.empty_like(flat[0])
-        for i, row in enumerate(flat):
+        for i, _ in self._modules(flat):
             for some in self._pieces(data):
                 share = (some.stop - some.start) / len(data)
-                self._flat.gradient(row, data.features[some], data.targets[some], share, part)
+                self._measured.gradient(flat[i], data.features[some], data.targets[some], share, part)
                 total[i] += part
         return (total + self.l2 * flat).view(x.shape)
 
 
-def _check(flat: Flat, data: Samples) -> Tensor:
-    """Refuse a module that is not a function of its parameters and its input; give its outputs on a few samples."""
-    for name, layer in flat.module.named_modules():
-        if isinstance(layer, _BatchNorm) and layer.training:
-            raise ValueError(
-                f"the layer {name!r} is a {type(layer).__name__} in training mode: its running statistics are a state "
-                "that no method mixes, and a sample's loss would depend on its batch; use GroupNorm or LayerNorm, or "
-                "freeze it with .eval()"
-            )
-        if isinstance(layer, _DropoutNd) and layer.training and layer.p > 0:
-            raise ValueError(
-                f"the layer {name!r} is a {type(layer).__name__} in training mode: its masks come from one global "
-                "random stream, so nodes would no longer draw their own numbers; set p = 0, use l2, or switch it off "
-                "with .eval()"
-            )
+def _function(augment: Augment) -> Augment:
+    """Without the arguments that were given beforehand."""
+    return augment.func if isinstance(augment, partial) else augment
+
+
+def _evaluated(module: nn.Module) -> nn.Module:
+    """A copy in evaluation mode."""
+    return copy.deepcopy(module).eval()
+
+
+def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | None) -> tuple[Behaviour, Tensor]:
+    """What the module does in training mode, and its outputs on a few samples in evaluation mode, where it must be a
+    function of its parameters and its input."""
     few = slice(0, min(2, len(data)))
-    buffers = [b.clone() for b in flat.module.buffers()]
-    forward = partial(flat.module, data.features[few])
+    features, targets = data.features[few], data.targets[few]
+    resting = _evaluated(flat.module)
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            outputs: Tensor = forward()
-            again: Tensor = forward()
-            value = flat.loss(outputs, data.targets[few])
+        still = training.observed(resting, features)
+        with torch.no_grad():
+            outputs: Tensor = resting(features)
+            value = flat.loss(outputs, targets)
     except Exception as error:
         raise ValueError(
             f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} "
             f"({data.features.dtype}) with targets of dtype {data.targets.dtype}: {error}"
         ) from error
-    if not torch.equal(outputs, again):
-        raise ValueError("the module gives different outputs for the same input; make it a function: no random layers")
-    if any(not torch.equal(a, b) for a, b in zip(buffers, flat.module.buffers(), strict=True)):
-        raise ValueError("the module changes its buffers when it is called; no method mixes these: call .eval() first")
+    if not still.is_function:
+        raise ValueError(
+            "the module draws numbers or changes its buffers in evaluation mode too, in which models are measured: let "
+            "its layers look at self.training"
+        )
     if value.ndim or not value.is_floating_point():
         raise ValueError(
             f"the loss gives a tensor of shape {tuple(value.shape)}, but it must be one number, the mean over the batch"
         )
-    return outputs
+    if augment is not None:
+        features = training.check_augmentation(augment, features)
+    node, least = (0, 1) if batch is None else (int(batch.argmin()), int(batch.min()))
+    try:
+        return training.observed(flat.module, features[: max(1, least)]), outputs
+    except Exception as error:
+        drawn = "may draw a single sample" if batch is None else f"draws {least} sample{'s' * (least != 1)}"
+        raise ValueError(
+            f"the module cannot be trained as it is: {error} (in a round node {node} {drawn}; if these are too few, "
+            "give a larger batch or a more even partition)"
+        ) from error

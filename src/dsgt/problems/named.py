@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from dsgt.core import Network
+from dsgt.data.augment import named_augmentation
 from dsgt.data.files import READERS, data_file
 from dsgt.data.names import DATA, named_data, named_partition
 from dsgt.data.own import Own, own_data, own_part
 from dsgt.data.samples import Samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.data.shards import OwnShard, Shards
-from dsgt.factories import Factory, is_factory, lookup
+from dsgt.factories import Factory, is_factory, lookup, pairs
 from dsgt.networks.agreement import gather_numbers, together
 from dsgt.problems.lenet import lenet
 from dsgt.problems.logistic import Logistic
+from dsgt.problems.mlp import mlp
 from dsgt.problems.model import Model
+from dsgt.problems.resnet import resnet20
 from dsgt.problems.spread import Spread
+from dsgt.problems.training import Augment
+from dsgt.problems.transformer import transformer
+from dsgt.randomness import seeded
 from dsgt.text import nearest
 
-MODELS = ("logistic", "lenet")
+BUILT_IN: dict[str, Callable[..., nn.Module]] = {
+    "lenet": lenet,
+    "mlp": mlp,
+    "resnet20": resnet20,
+    "transformer": transformer,
+}
+MODELS = ("logistic", *BUILT_IN)
+OF_THE_DATA = {"features", "classes", "channels", "size", "seed"}
+"""Arguments that nobody writes: the samples and the run's seed say them."""
 
 
 @lru_cache(maxsize=1)  # runs that follow each other on one problem share it; one of CIFAR-10 is large
@@ -38,20 +56,27 @@ def named_problem(
     seed: int,
     root: Path | None = None,
     l2: float = 0.0,
+    augment: str | Factory | None = None,
+    statistics: str = "own",
     dtype: torch.dtype = torch.float32,
 ) -> Logistic | Model:
-    """Logistic regression, LeNet or your own model on this data, the shards drawn with this seed.
+    """Logistic regression, a network or your own model on this data, the shards drawn with this seed.
 
     Models start from the seed too. ``module:name`` is your own data, or your own model.
     """
-    kind = named_model(model)
-    train, test, shards = _loaded(data, nodes, kind == "lenet", dtype, root)
+    kind, how = named_model(model), _how(augment, statistics)
+    images = kind != "logistic" if isinstance(kind, str) else data != "digits"  # which are a table to most people
+    train, test, shards = _loaded(data, nodes, images, dtype, root)
     if shards is None:
         shards = named_partition(partition, train, nodes, seed=seed)
-    return _problem(kind, train, test, shards, _classes(kind, train), batch=batch, seed=seed, l2=l2)
+    return _problem(kind, train, test, shards, _classes(kind, train, test), batch=batch, seed=seed, l2=l2, **how)
 
 
-def _classes(kind: str | Factory, train: Samples) -> int:
+def _how(augment: str | Factory | None, statistics: str) -> dict[str, Any]:
+    return {"augment": named_augmentation(augment), "statistics": statistics}
+
+
+def _classes(kind: str | Factory, train: Samples, test: Samples | None) -> int:
     """How many the built-in models must tell apart."""
     if not isinstance(kind, str):
         return 0
@@ -60,7 +85,7 @@ def _classes(kind: str | Factory, train: Samples) -> int:
             f"{kind} tells classes apart, but the targets are {train.targets.dtype} of shape "
             f"{tuple(train.targets.shape)}; give one whole number a sample, or a model of your own"
         )
-    return train.classes
+    return max(train.classes, test.classes if test is not None and test.labelled else 0)
 
 
 def _problem(
@@ -73,15 +98,21 @@ def _problem(
     batch: int,
     seed: int,
     l2: float,
+    augment: Augment | None,
+    statistics: str,
 ) -> Logistic | Model:
     sampling = WithReplacement(batch=batch)
     if kind == "logistic":
+        if augment is not None:
+            raise ValueError("logistic regression takes samples as they are; give --augment with a network, --model")
         rest = None if test is None else _vectors(test)
         return Logistic(_vectors(train), shards, sampling, test=rest, l2=l2, classes=classes)
-    module = _made(kind, seed) if isinstance(kind, Factory) else _lenet(train, classes, seed)
+    shape = tuple(train.features.shape[1:])
+    module = _made(kind, seed) if isinstance(kind, Factory) else built_in(kind, shape, classes, seed)
     # the fastest on CPUs, and named: a strategy found by measuring may differ in the last bits tomorrow
     loss = cross_entropy if train.labelled else squared_error
-    return Model(module, train, shards, sampling, loss=loss, test=test, l2=l2, strategy="loop")
+    how = {"augment": augment, "statistics": statistics}
+    return Model(module, train, shards, sampling, loss=loss, test=test, l2=l2, strategy="loop", **how)  # type: ignore[arg-type]
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -103,10 +134,12 @@ def spread_problem(
     batch: int,
     seed: int,
     l2: float = 0.0,
+    augment: str | Factory | None = None,
+    statistics: str = "own",
     dtype: torch.dtype = torch.float32,
 ) -> Spread:
     """The same problem as ``named_problem`` gives, on a real node that loads its own part only. All call it at once."""
-    kind, found, node = named_model(model), data_source(data), network.node
+    kind, found, node, how = named_model(model), data_source(data), network.node, _how(augment, statistics)
     assert isinstance(found, Factory)
     assert node is not None
 
@@ -114,18 +147,25 @@ def spread_problem(
         return own_part(found, node, network.nodes, dtype)
 
     train, test = together(network, load)
-    told = gather_numbers(network, [len(train), together(network, lambda: _classes(kind, train))])
+    told = gather_numbers(network, [len(train), together(network, lambda: _classes(kind, train, test))])
     shards = OwnShard(torch.arange(len(train)), told[:, 0].long(), node)
     most = int(told[:, 1].max())
-    own = together(network, lambda: _problem(kind, train, test, shards, most, batch=batch, seed=seed, l2=l2))
+    own = together(network, lambda: _problem(kind, train, test, shards, most, batch=batch, seed=seed, l2=l2, **how))
     return Spread(own, network)
 
 
 def named_model(model: str | Factory) -> str | Factory:
-    """One of ``MODELS``, or your own; a ValueError says why there is none of this name."""
+    """One of ``MODELS``, perhaps with arguments, or your own; a ValueError says why there is none of this name."""
     if isinstance(model, Factory) or model in MODELS:
         return model
-    if not is_factory(model):
+    name, colon, given = model.partition(":")
+    if name in BUILT_IN and colon:
+        known = inspect.signature(BUILT_IN[name]).parameters.keys() - OF_THE_DATA
+        for key in pairs(model, given):
+            if key not in known:
+                raise ValueError(nearest(key, sorted(known), f"argument of {name}"))
+        return model
+    if name in MODELS or not is_factory(model):
         raise ValueError(nearest(model, MODELS, "model") + "; or your own, module:name")
     return lookup(model, "model")
 
@@ -154,15 +194,20 @@ def _vectors(data: Samples) -> Samples:
     return data if data.features.ndim == 2 else Samples(data.features.flatten(1), data.targets)
 
 
-def _lenet(train: Samples, classes: int, seed: int) -> nn.Module:
-    shape = tuple(train.features.shape[1:])
-    if len(shape) != 3 or shape[1] != shape[2]:
-        raise ValueError(f"lenet needs square images (channels, size, size), but a sample has the shape {shape}")
-    return lenet(channels=shape[0], size=shape[1], classes=classes, seed=seed)
+def built_in(model: str, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    """A network by name for samples of this shape."""
+    name, _, given = model.partition(":")
+    offered: dict[str, Any] = {"features": prod(shape), "classes": classes, "seed": seed}
+    if name != "mlp":
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise ValueError(f"{name} needs square images (channels, size, size), but a sample has the shape {shape}")
+        offered |= {"channels": shape[0], "size": shape[1]}
+    factory = Factory(model, "model", BUILT_IN[name], pairs(model, given) if given else {})
+    module: nn.Module = factory.make(nn.Module, **offered)
+    return module
 
 
 def _made(factory: Factory, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):  # initial weights by seed, without touching the global stream
-        torch.manual_seed(seed)
+    with seeded(seed):  # initial weights, without touching the global stream
         module: nn.Module = factory.make(nn.Module, seed=seed)
         return module

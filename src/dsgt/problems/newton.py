@@ -1,52 +1,75 @@
-"""Newton's method with conjugate gradients, for the exact optimum of a smooth, strongly convex problem."""
+"""Newton's method with conjugate gradients, for many smooth, strongly convex problems at once: one in each row.
+
+    residual(x) = 0,    where residual is the gradient of what is minimised
+
+Rows are computed together, but each stops by itself: what comes out for a row does not depend on the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
 
+HALVINGS = 14
+LOOSEST, TIGHTEST = 1e-3, 1e-6
+"""Relative residuals of the inner solve: loose far away, and tight enough near the end for superlinear convergence."""
 
-def minimise(
+
+def solve(
     x: Tensor,
-    loss: Callable[[Tensor], Tensor],
-    gradient: Callable[[Tensor], Tensor],
-    hessian_times: Callable[[Tensor, Tensor], Tensor],
+    residual: Callable[[Tensor], Tensor],
+    derivative: Callable[[Tensor], Callable[[Tensor], Tensor]],
     *,
+    goal: Tensor | float = 0.0,
     steps: int = 100,
 ) -> Tensor:
-    """The minimiser, as exactly as the dtype allows: until a full step no longer shrinks the gradient."""
-    g = gradient(x)
+    """From x (..., m) on, until the norm of each row's residual is at most ``goal``, or no step shrinks it any more.
+
+    ``derivative(x)`` is a function that multiplies with the residual's derivative at x, symmetric and positive.
+    A step is halved until the residual shrinks, which needs no loss and works to the last digit.
+    """
+    r = residual(x)
+    size = _norm(r)
+    moving = size > goal
     for _ in range(steps):
-        step = conjugate_gradients(partial(hessian_times, x), -g)
-        t = 1.0
-        while float(loss(x + t * step)) > float(loss(x)) and t > 1e-4:
-            t /= 2
-        t = t if t > 1e-4 else 1.0  # at rounding level the loss cannot decide any more, but the gradient can
-        g_new = gradient(x + t * step)
-        if t == 1.0 and not float(g_new.norm()) < float(g.norm()):
-            return x
-        x, g = x + t * step, g_new
+        if not moving.any():
+            break
+        step = conjugate_gradients(derivative(x), torch.where(moving, -r, 0.0))
+        t = torch.ones_like(size)
+        for _ in range(HALVINGS):
+            further = x + t * step
+            r_further = residual(further)
+            smaller = _norm(r_further) < (1 - t / 10) * size
+            if (smaller | ~moving).all():
+                break
+            t = torch.where(smaller, t, t / 2)
+        took = moving & smaller
+        x, r = torch.where(took, further, x), torch.where(took, r_further, r)
+        size = _norm(r)
+        moving = took & (size > goal)
     return x
 
 
-def conjugate_gradients(H: Callable[[Tensor], Tensor], b: Tensor, *, tolerance: float = 1e-3) -> Tensor:
-    """H^-1 b to a relative residual that shrinks with |b|, which makes Newton's method converge superlinearly."""
-    goal = min(tolerance, float(b.norm())) * float(b.norm())
-    v = torch.zeros_like(b)
-    r = b.clone()
-    p = b.clone()
-    rr = float(r @ r)
-    for _ in range(10 * len(b)):
-        if rr**0.5 <= goal or rr == 0.0:
+def conjugate_gradients(H: Callable[[Tensor], Tensor], b: Tensor) -> Tensor:
+    """H^-1 b for every row (..., m), to a relative residual that shrinks with |b|."""
+    size = _norm(b)
+    goal = size.clamp(TIGHTEST, LOOSEST) * size
+    v, r, p = torch.zeros_like(b), b, b
+    rr = size.square()
+    for _ in range(10 * b.shape[-1]):
+        going = rr.sqrt() > goal
+        if not going.any():
             break
         Hp = H(p)
-        alpha = rr / float(p @ Hp)
-        v += alpha * p
-        r -= alpha * Hp
-        rr_new = float(r @ r)
-        p = r + (rr_new / rr) * p
-        rr = rr_new
+        alpha = torch.where(going, rr / (p * Hp).sum(dim=-1, keepdim=True), 0.0)
+        v, r = v + alpha * p, r - alpha * Hp
+        new = r.square().sum(dim=-1, keepdim=True)
+        p = torch.where(going, r + new / rr * p, p)
+        rr = new
     return v
+
+
+def _norm(v: Tensor) -> Tensor:
+    return v.square().sum(dim=-1, keepdim=True).sqrt()

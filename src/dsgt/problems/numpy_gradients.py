@@ -1,54 +1,110 @@
-"""Gradients of a linear model for batches so small that starting an operation takes longer than the operation.
+"""Gradients of a linear model, some nodes at a time, by NumPy on the tensors' own memory.
 
-NumPy starts an operation twice as fast as torch, and it works on the tensors' own memory (benchmarks/simulator.py).
+NumPy starts an operation twice as fast as torch, and multiplies many small matrices two to four times as fast. What a
+few nodes need stays in the caches, and only their gradients go to memory, which is used again: fresh memory would cost
+more than the arithmetic (benchmarks/large.py, benchmarks/simulator.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dsgt.problems.base import Oracle
+from dsgt.buffers import Buffers
+from dsgt.threads import share_out
 
-MOST_NUMBERS = 1 << 16
-"""Numbers in all nodes' batches, at most; torch would not use a second core for so few either."""
+Which = TypeVar("Which")
+
 MOST_MULTIPLICATIONS = 1 << 18
 """In a node's product: for more, NumPy's BLAS starts threads, which torch's number of threads does not limit."""
+IN_CACHE = 1 << 17
+"""Numbers in the batches of the nodes that are computed at a time."""
+SORTED_FROM = 1 << 22
+"""Numbers in the data from which on they do not fit into the caches, and it pays to lay out a node's side by side."""
 
 
-def is_worthwhile(nodes: int, numbers: int, scores: int) -> bool:
+def is_worthwhile(numbers: int, scores: int) -> bool:
     """For so many numbers in the longest batch of a node."""
-    return nodes * numbers <= MOST_NUMBERS and scores * numbers <= MOST_MULTIPLICATIONS
+    return scores * numbers <= MOST_MULTIPLICATIONS
 
 
 def gradients(
     table: Tensor,
-    drawn: Callable[[int], Tensor],
+    drawn: Callable[[Which], Tensor],
     slope_: Callable[[Tensor, Tensor], Tensor],
     *,
     shape: tuple[int, int, int],
     weights: Tensor | float,
-) -> Oracle:
+    order: Tensor,
+) -> Callable[[Tensor, Which], Tensor]:
     """n nodes, C scores per sample and b samples each, ``shape``: (x, k) -> the nodes' gradients, (n, C d).
 
     ``drawn(k)`` gives the numbers of the samples, rows of the table; ``slope_`` the slopes of the loss at their scores
-    (n, C, b), which it may overwrite; and ``weights``, a number or (n, 1, b or 1), how much each sample counts."""
+    (n, C, b), which it may overwrite; ``weights``, a number or (n, 1, b or 1), how much each sample counts; and
+    ``order`` all samples, node after node."""
     (n, C, b), d = shape, table.shape[1]
-    scores = table.new_empty(n, C, b)
-    rows, A, z = table.numpy(), np.empty_like(table.numpy(), shape=(n, b, d)), scores.numpy()
-    flat, transposed = A.reshape(n * b, d), A.transpose(0, 2, 1)
-    scale = weights if isinstance(weights, float) else weights.numpy()
+    at_once = max(1, IN_CACHE // (b * d))
+    memory = Buffers()
+    place = None
+    if table.numel() >= SORTED_FROM:
+        table, place = table.index_select(0, order), torch.empty_like(order)
+        place[order] = torch.arange(len(order))
+    rows = table.numpy()
+    scale = weights if isinstance(weights, float) else weights[:, 0].numpy()
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is stopped by the loop, as with torch
-    def oracle(x: Tensor, k: int) -> Tensor:
+    def some(x: Tensor, samples: Tensor, g: Tensor, first: int, last: int) -> None:
+        most = min(at_once, n)
+        A, z = np.empty((most, b, d), rows.dtype), x.new_empty(C * most * b)
+        for i in range(first * at_once, min(last * at_once, n), at_once):
+            j = min(i + at_once, n)
+            drawn_here, batch = samples[i * b : j * b], A[: j - i]
+            where = drawn_here if place is None else place.index_select(0, drawn_here)
+            # "raise" would copy twice; the samples are known to exist
+            rows.take(where.numpy(), 0, batch.reshape(-1, d), "clip")
+            scores = z[: C * (j - i) * b].view(C, j - i, b).transpose(0, 1)  # a class's side by side, for the softmax
+            np.matmul(x[i:j].numpy().reshape(-1, C, d), batch.transpose(0, 2, 1), scores.numpy())
+            slope = slope_(scores, drawn_here).numpy()
+            by_class = slope.transpose(1, 0, 2)
+            np.multiply(by_class, scale if isinstance(scale, float) else scale[i:j], by_class)
+            np.matmul(slope, batch, g[i:j].numpy().reshape(-1, C, d))
+
+    def oracle(x: Tensor, k: Which) -> Tensor:
         samples = drawn(k)
-        rows.take(samples.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
-        np.matmul((x.detach() if x.requires_grad else x).numpy().reshape(n, C, d), transposed, z)
-        slope = slope_(scores, samples).numpy()
-        np.multiply(slope, scale, slope)
-        return torch.from_numpy(np.matmul(slope, A).reshape(n, C * d))
+        x = x.detach() if x.requires_grad else x
+        g = memory.scratch(x)
+        share_out(lambda first, last: some(x, samples, g, first, last), -(-n // at_once))
+        return g
+
+    return oracle
+
+
+def same_samples(
+    table: Tensor,
+    drawn: Callable[[Which], Tensor],
+    slope_: Callable[[Tensor, Tensor], Tensor],
+    *,
+    scores: int,
+    scale: float,
+    l2: float,
+) -> Callable[[Tensor, Which], Tensor]:
+    """One node with r models (r, C d), and the same samples for all: (x, k) -> the gradients, (r, C d)."""
+    rows = table.numpy()
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def oracle(x: Tensor, k: Which) -> Tensor:
+        samples = drawn(k)
+        A, flat = rows.take(samples.numpy(), 0), x.numpy().reshape(-1, rows.shape[1])
+        z = torch.from_numpy(np.dot(flat, A.T)).view(len(x), scores, -1)
+        slope = slope_(z, samples.expand(len(x), -1)).numpy()
+        g = np.dot(slope.reshape(len(flat), -1), A)
+        g *= scale
+        if l2:
+            g += l2 * flat
+        return torch.from_numpy(g.reshape(x.shape))
 
     return oracle

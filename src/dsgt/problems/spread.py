@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from dsgt.core import Network
 from dsgt.layout import Layout
 from dsgt.networks.agreement import gather_numbers
-from dsgt.problems.base import Oracle, Problem
+from dsgt.problems.base import GradientFunction, Problem
 from dsgt.problems.erm import EmpiricalRisk
 
 
@@ -39,10 +40,15 @@ class Spread(Problem):
     def start(self, seed: int) -> Tensor:
         return self.own.start(seed)
 
-    def oracle(self, seed: int) -> Oracle:
+    def oracle(self, seed: int) -> GradientFunction:
         """This node's gradient at every row, for who asks how curved it is: the others' data are elsewhere."""
         own = self.own.oracle(seed)
         return lambda x, k: torch.stack([own(row, k) for row in x])
+
+    def remembering(self, kept: Mapping[str, Tensor]) -> Problem:
+        seen = copy.copy(self)
+        seen.own = self.own.remembering(kept)
+        return seen
 
     def loss(self, x: Tensor) -> Tensor:
         return self._over_all(self.own.loss(x) * self._share)

@@ -1,17 +1,27 @@
-"""Results as one HTML page that needs nothing but itself."""
+"""Results as one HTML page that needs nothing but itself, and many of them on one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from dsgt.comparison import Comparison
-from dsgt.report.page import page
+from dsgt.report import summary
+from dsgt.report.index import index
+from dsgt.report.latex import latex
+from dsgt.report.page import facts, fields, page
+from dsgt.report.results import table
 
-__all__ = ["page", "save"]
+__all__ = ["index", "page", "save"]
 
 
-def save(found: Comparison, folder: Path | str) -> Path:
-    """Write a comparison's settings, rows, table and figures, and the page that shows them; its path."""
-    report = found.save(folder) / "report.html"
+def save(found: Comparison, folder: Path | str, *, figure_width: float | None = None) -> Path:
+    """Write a comparison's settings, rows, tables and figures, and the page that shows them; its path.
+
+    ``figure_width`` is in inches, of a column of the paper.
+    """
+    report = found.save(folder, figure_width=figure_width) / "report.html"
+    about = "; ".join(facts(found.settings))
+    report.with_name("table.tex").write_text(latex(found.lines, table(found.lines), about), encoding="utf-8")
+    summary.write(summary.summary(found, fields(found.settings)), report.parent)
     report.write_text(page(found), encoding="utf-8")
     return report

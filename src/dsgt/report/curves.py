@@ -7,16 +7,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from dsgt.comparison.measured import PANELS
+from dsgt.comparison.measured import APART, AXES, PANELS
 from dsgt.comparison.method_runs import MethodRuns, final_losses, measured
 from dsgt.report.numbers import column, rounded
-
-AXES = {
-    "round": "rounds",
-    "epochs": "epochs",
-    "megabytes": "megabytes sent",
-    "virtual_seconds": "virtual seconds",
-}
 
 
 def curves(lines: Sequence[MethodRuns]) -> dict[str, Any]:
@@ -40,6 +33,18 @@ def curves(lines: Sequence[MethodRuns]) -> dict[str, Any]:
 def _range(line: MethodRuns, key: str) -> dict[str, list[float | None]]:
     mean, low, high = (column(values) for values in line.curve(key))
     return {"mean": mean, "low": low, "high": high} if len(line.runs) > 1 else {"mean": mean}
+
+
+def apart(lines: Sequence[MethodRuns]) -> list[dict[str, Any] | None]:
+    """Every node's distance from the mean model in each measured round of a method's first seed; None where that was
+    not measured, or all nodes have one model."""
+    found: list[dict[str, Any] | None] = []
+    for line in lines:
+        rows = [row for row in line.runs[0] if f"{APART}0" in row]
+        nodes = sum(key.startswith(APART) for key in rows[0]) if rows else 0
+        values = [column(row[f"{APART}{i}"] for i in range(nodes)) for row in rows]
+        found.append({"round": [row["round"] for row in rows], "values": values} if rows else None)
+    return [None if line.centralized else one for line, one in zip(lines, found, strict=True)]
 
 
 def grid(lines: Sequence[MethodRuns]) -> list[dict[str, Any]]:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib.resources import files
 from typing import Any
 
 from dsgt.comparison.notes import notes
 from dsgt.comparison.result import SELECTION, Comparison, versions
 from dsgt.comparison.settings import Settings
-from dsgt.extras import explained
-from dsgt.report.curves import curves, grid
+from dsgt.report.cards import OPEN, card
+from dsgt.report.curves import apart, curves, grid
 from dsgt.report.holdings import Holdings, histograms, holdings
 from dsgt.report.network import Network, network
+from dsgt.report.parts import asset, policy, scripts, template
 from dsgt.report.rerun import python
 from dsgt.report.results import costs, table
 from dsgt.report.verdict import RULE, verdict
 from dsgt.text import listed, short
-
-with explained():
-    from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-    from plotly.offline import get_plotlyjs
 
 COLOURS = 6
 """How many the style sheet has; methods beyond that repeat them with another dash."""
@@ -34,19 +28,25 @@ def page(comparison: Comparison) -> str:
     held, no_data = _data(settings)
     net, no_network = _network(settings, [line.method for line in lines], held.sizes if held else [])
     looks = _looks([line.centralized for line in lines])
+    cards = [card(line.title, settings.algorithm(line.method)) for line in lines]
     methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
     drawn = {
         "methods": methods,
         "curves": curves(lines),
         "grid": grid(lines),
+        "apart": apart(lines) if net and net.drawings else [],
+        "rules": [mixing.rule for mixing in net.mixing] if net else [],
         "histograms": histograms(held) if held and not held.fits else [],
     }
-    scripts = [get_plotlyjs(), _asset("report.js")]
-    return _template().render(
+    texts = scripts("report.js")
+    return template("page.html").render(
         title=f"Comparison of {listed(line.method for line in lines)}",
-        facts=_facts(settings),
+        facts=facts(settings),
         settings=settings,
+        axis=comparison.axis,
         methods=methods,
+        cards=cards,
+        open_cards=len(cards) <= OPEN,
         verdict=verdict(lines, comparison.target),
         rule=RULE,
         columns=table(lines),
@@ -58,7 +58,7 @@ def page(comparison: Comparison) -> str:
         no_network=no_network,
         held=held,
         no_data=no_data,
-        fields={name: _as_text(v) for name, v in settings.model_dump(mode="json", exclude_none=True).items()},
+        fields=fields(settings),
         versions=versions(),
         command=settings.command(),
         python=python(settings),
@@ -66,23 +66,29 @@ def page(comparison: Comparison) -> str:
         bands=any(len(line.runs) > 1 for line in lines),
         any_gone=not all(line.converged for line in lines),
         any_diverged=any(line.diverged_at for line in lines),
-        style=_asset("style.css"),
-        scripts=scripts,
-        policy=_policy(scripts),
+        style=asset("style.css"),
+        scripts=texts,
+        policy=policy(texts),
     )
 
 
-def _facts(settings: Settings) -> list[str]:
+def facts(settings: Settings) -> list[str]:
+    """What was compared, in a few words each."""
     return [
         f"{settings.model} on {settings.data}",
         f"{settings.nodes} nodes",
         f"{settings.graph} graph",
         f"{settings.weights} weights",
         f"{settings.partition} shards",
-        f"{settings.epochs:g} epochs",
+        str(settings.ends),
         f"batch {settings.batch}",
         "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds",
     ]
+
+
+def fields(settings: Settings) -> dict[str, str]:
+    """All settings that count, as text."""
+    return {name: _as_text(value) for name, value in settings.said().items()}
 
 
 def _as_text(value: Any) -> str:
@@ -120,27 +126,3 @@ def _network(settings: Settings, methods: list[str], sizes: list[int]) -> tuple[
     if not found.drawings and all(mixing.rule == "all" for mixing in found.mixing):
         return found, "Every method here averages all nodes with all, so there is no graph to draw."
     return found, "" if found.drawings else "So many nodes and edges cannot be told apart in a drawing."
-
-
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("dsgt.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    # An infinite number is no JSON: better an error here than a page that does not open.
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    return environment.get_template("page.html")
-
-
-def _asset(name: str) -> str:
-    return files("dsgt.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _policy(scripts: list[str]) -> str:
-    """A content security policy: these scripts run and no other, and nothing is fetched."""
-    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"

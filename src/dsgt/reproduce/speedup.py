@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from dsgt.algorithms import DSGT
 from dsgt.networks import Clocked
-from dsgt.networks.clocked import Seconds
+from dsgt.networks.link import Seconds
 from dsgt.reproduce import paper, style
 from dsgt.reproduce.cases import Row, machine
 from dsgt.reproduce.clock import WIRES

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from dsgt.algorithms import DSGT
-from dsgt.core import Done, Mix, Network, Pending
+from dsgt.core import Done, Mix, Network, Pending, Sendable, value_of
 from dsgt.problems.named import named_problem
 from dsgt.reproduce.training_run import weights
 from dsgt.run import iterate
@@ -78,11 +78,11 @@ class Silent(Network):
 
 
 class _Nothing(Mix):
-    def start(self, v: Tensor) -> Pending:
-        return Done(v)
+    def start(self, v: Sendable) -> Pending:
+        return Done(value_of(v))
 
-    def start_flow(self, v: Tensor) -> Pending:
-        return Done(torch.zeros_like(v))
+    def start_flow(self, v: Sendable) -> Pending:
+        return Done(torch.zeros_like(value_of(v)))
 
 
 def parts(alone: Iterator[Any], mix: Mix, model: Tensor, message: Tensor, rounds: int) -> list[Parts]:

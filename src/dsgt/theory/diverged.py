@@ -13,7 +13,7 @@ from torch import Tensor
 from dsgt.core import Algorithm, Network
 from dsgt.divergence import Attempt, DivergedError
 from dsgt.networks.dense import Dense
-from dsgt.problems.base import Oracle
+from dsgt.problems.base import GradientFunction
 from dsgt.run import run as loop
 from dsgt.theory.curvature import power_iteration
 from dsgt.theory.stability import MARGIN, Window, has_polynomial, window_on
@@ -60,6 +60,8 @@ def suggestion(attempt: Attempt, lr: float) -> str:
     others may be gone.
     """
     algorithm, problem, network = attempt.algorithm, attempt.problem, attempt.network
+    if algorithm.diverges:
+        return algorithm.diverges
     name, bears = type(algorithm).__name__, _window(algorithm, network)
     if bears is None:
         return ""
@@ -96,7 +98,7 @@ def _window(algorithm: Algorithm[Any], network: Network) -> Window | None:
     return window_on(algorithm, Dense(network.weights))  # the nodes of the network may be gone
 
 
-def _curvature(oracle: Oracle, x: Tensor) -> float:
+def _curvature(oracle: GradientFunction, x: Tensor) -> float:
     """The largest of a node's batches, root mean square over the rounds looked at."""
 
     def of_round(k: int) -> Tensor:

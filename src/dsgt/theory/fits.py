@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.core import Algorithm, Network
 from dsgt.theory.advise import effective_curvature
 from dsgt.theory.estimate import Estimate
@@ -37,13 +37,13 @@ class Fit:
 
 def fits(e: Estimate, network_of: NetworkOf, advised: float | None) -> list[Fit]:
     """Every method. ``advised`` is the learning rate that others are held against, where there is one."""
-    return [_fit(name, e, network_of, advised) for name in ALGORITHMS]
+    return [_fit(name, e, network_of, advised) for name in ALGORITHMS | COMPOSITIONS]
 
 
 def _fit(name: str, e: Estimate, network_of: NetworkOf, advised: float | None) -> Fit:
     sends = 0.0
     try:
-        algorithm = ALGORITHMS[name]()
+        algorithm = (ALGORITHMS | COMPOSITIONS)[name]()
         sends = algorithm.sends
         network = network_of(name, algorithm)
     except Exception as error:  # a method of the user's may fail in any way, and must not cost the others' lines
@@ -54,7 +54,7 @@ def _fit(name: str, e: Estimate, network_of: NetworkOf, advised: float | None) -
         return Fit(name, 0.0, sends, f"no: it fails on quadratics: {error or type(error).__name__}")
     if lr == 0:
         return Fit(name, 0.0, sends, f"no: stable for no learning rate ({how})")
-    return Fit(name, lr, sends, _verdict(algorithm, e, lr, advised), how)
+    return Fit(name, lr, sends, _verdict(algorithm, network, e, lr, advised), how)
 
 
 def _limit(algorithm: Algorithm[Any], e: Estimate, network: Network) -> tuple[float, str]:
@@ -69,12 +69,13 @@ def _limit(algorithm: Algorithm[Any], e: Estimate, network: Network) -> tuple[fl
     return (math.inf if limit >= HIGHEST / L else MARGIN * limit), f"measured on {network.nodes} equal quadratics"
 
 
-def _verdict(algorithm: Algorithm[Any], e: Estimate, lr: float, advised: float | None) -> str:
+def _verdict(algorithm: Algorithm[Any], network: Network, e: Estimate, lr: float, advised: float | None) -> str:
     """What to think of a method that is stable up to lr."""
     if not algorithm.exact and e.zeta2 > 0:
-        # (I - W) X = -lr grad F_i leaves nodes about lr zeta / (1 - rho) apart
+        # (I - W) X = -lr grad F_i leaves nodes about lr zeta / (1 - rho) apart, if it is this W that the method uses
         off = (lr if advised is None else advised) * e.zeta2**0.5 / (1 - e.rho)
-        return "biased: uneven data keep the nodes " + (f"about {off:.2g} apart" if lr < math.inf else "apart")
+        known = lr < math.inf and algorithm.over(network) is network
+        return "biased: uneven data keep the nodes " + (f"about {off:.2g} apart" if known else "apart")
     if advised is not None and lr < 0.5 * advised:
         return f"slow: stable only up to {lr / advised:.0%} of the advised lr"
     if lr == math.inf:

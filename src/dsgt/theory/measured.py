@@ -7,11 +7,33 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from dsgt.core import Algorithm, Network
+from dsgt.core import Algorithm, Local, Network
+from dsgt.engine.questions import Questions
 
 FORGET = 60
 """Rounds after which only the slowest or growing mode is left to see."""
+
+
+class Quadratics(Local):
+    """f_i(x) = (curvature/2) |x - a_i|^2, all samples of a node being equal."""
+
+    def __init__(self, curvature: float, a: Tensor) -> None:
+        super().__init__(lambda x, k: curvature * (x - a), torch.arange(len(a))[:, None])
+        self._curvature, self._a = curvature, a
+
+    def full(self, x: Tensor) -> Tensor:
+        return self._curvature * (x - self._a)
+
+    def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
+        return self.full(x)
+
+    def resolvent(self, v: Tensor, j: Tensor, q: int, lr: float) -> Tensor:
+        return (v + lr * self._curvature * self._a) / (1 + lr * self._curvature)
+
+    def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
+        return u / self._curvature + self._a
 
 
 def measured_limit(
@@ -39,9 +61,10 @@ def _grows(algorithm: Algorithm[Any], network: Network, lr: float, curvature: fl
     n = network.nodes
     a = torch.randn(n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     state = algorithm.init(torch.zeros_like(a), network.at(0))
+    ask = Questions(algorithm.asks, Quadratics(curvature, a), algorithm.point(state))
     sizes = []
     for k in range(rounds):
-        state = algorithm.update(state, curvature * (state[0] - a), network.at(k), lr)
+        state = algorithm.update(state, ask(algorithm.point(state), k, lr), network.at(k), lr)
         size = float(state[0].norm())
         if not math.isfinite(size) or size > 1e12:
             return True

@@ -69,7 +69,8 @@ def as_method(method: Method) -> Algorithm[Any]:
 
 
 def has_polynomial(method: Method) -> bool:
-    return as_method(method).polynomial(np.zeros(1), 1.0) is not None
+    algorithm = as_method(method)
+    return algorithm.asks.agrees and algorithm.polynomial(np.zeros(1), 1.0) is not None
 
 
 def window(method: Method, network: NetworkLike) -> Window:
@@ -88,7 +89,8 @@ def window_on(algorithm: Algorithm[Any], place: Network) -> Window:
     if not has_polynomial(algorithm) or not _is_one_doubly_stochastic(place.weights):
         return Window(0.0, measured_limit(algorithm, place), f"measured on {place.nodes} equal quadratics")
     W = place.weights.at(0)
-    closed = _CLOSED.get(type(algorithm))
+    alike = (kind for kind in _CLOSED if isinstance(algorithm, kind) and type(algorithm).polynomial is kind.polynomial)
+    closed = next((_CLOSED[kind] for kind in alike), None)
     if closed is not None and is_symmetric(W):
         return closed(smallest_eigenvalue(W) if W.shape[0] > 1 else 1.0)
     return _crossings(algorithm, _eigenvalues(W))

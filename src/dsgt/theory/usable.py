@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dsgt.algorithms import ALGORITHMS
-from dsgt.core import Needs
-from dsgt.topologies.changing import as_weights
-from dsgt.topologies.matrix import MatrixLike, as_matrix
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
+from dsgt.core import Needs, Weights
+from dsgt.networks.dense import Dense
+from dsgt.topologies.matrix import MatrixLike
 from dsgt.topologies.needs import complaints
 
 
 def usable(W: MatrixLike) -> dict[str, str]:
-    """Every method by name: empty where it may use W, else why not and what to do."""
-    matrix = as_matrix(W)
-    said: dict[Needs, str] = {}  # many methods need the same, and eigenvalues of a large W are costly
+    """Every method by name: empty where it may use W, or what it makes of W, else why not and what to do."""
+    network = Dense(W)
+    said: dict[tuple[Needs, Weights], str] = {}  # many need the same, and eigenvalues of a large W are costly
     found = {}
-    for name, method in ALGORITHMS.items():
+    for name, method in (ALGORITHMS | COMPOSITIONS).items():
         try:
-            needs = method().needs
+            algorithm = method()
         except Exception as error:  # of a method of the user's, which must not cost the others' answers
             found[name] = f"cannot be made without parameters: {error}"
             continue
-        if needs not in said:
-            said[needs] = "; ".join(complaints(needs, as_weights(matrix)))
-        found[name] = said[needs]
+        try:
+            asked = algorithm.needs, algorithm.over(network).weights
+        except ValueError as error:
+            found[name] = str(error)
+            continue
+        if asked not in said:
+            said[asked] = "; ".join(complaints(*asked))
+        found[name] = said[asked]
     return found

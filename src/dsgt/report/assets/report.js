@@ -11,20 +11,10 @@
   const agreed = 1e-6; // Below this part of the largest value nodes agree, and a logarithm shows only rounding.
   const hues = 6;
 
-  // Plotly reads a few HTML tags in its texts; the names of methods are not to be read as such.
-  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const { plain, colour, axis, layout, draw, logarithmic } = Figures;
   const names = data.methods.map((m) => plain(m.name));
   const brief = (i) => plain([...data.methods[i].name].slice(0, 18).join(""));
   const shown = () => data.methods.map((_, i) => i).filter((i) => !state.hidden.has(i));
-
-  // The colours are those of the style sheet, as they are now: light or dark.
-  const probe = document.body.appendChild(document.createElement("i"));
-  probe.hidden = true;
-  function colour(name, alpha = 1) {
-    probe.style.color = `var(--${name})`;
-    const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g);
-    return `rgba(${r}, ${g}, ${b}, ${alpha})`;
-  }
 
   const own = (i, alpha) => colour(`c-${data.methods[i].colour}`, alpha);
   const dash = (i) => {
@@ -32,42 +22,6 @@
     return look === "reference" ? "dash" : dashes[Math.floor(look / hues) % dashes.length];
   };
   const symbol = (i) => (data.methods[i].look === "reference" ? "x-thin" : symbols[data.methods[i].look % hues]);
-
-  function axis(title, more) {
-    return {
-      title: { text: title, standoff: 8 }, automargin: true, gridcolor: colour("rule"), linecolor: colour("rule"),
-      zeroline: false, tickfont: { color: colour("soft") }, ...more,
-    };
-  }
-
-  function layout(x, y, more) {
-    return {
-      margin: { l: 52, r: 12, t: 10, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 12, color: colour("ink") }, showlegend: false,
-      hoverlabel: { bgcolor: colour("card"), bordercolor: colour("rule"), font: { color: colour("ink") } },
-      // A finger that scrolls the page must not zoom a figure.
-      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
-      xaxis: x, yaxis: y, ...more,
-    };
-  }
-
-  function draw(id, traces, where) {
-    const box = document.getElementById(id);
-    const size = { width: box.clientWidth, height: box.clientHeight };
-    Plotly.react(box, traces, { ...where, ...size }, { displayModeBar: false, doubleClick: "reset" });
-  }
-
-  // Round numbers on a logarithmic axis, few enough to be read.
-  function logarithmic(values) {
-    const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
-    const span = high - low;
-    const many = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
-    const digits = span > 3 ? [1] : span > 0.6 || span < 0.08 ? [1, 2, 5] : many;
-    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 3 }, (_, k) => Math.floor(low) - 1 + k);
-    const every = Math.ceil(span / 6);
-    const ticks = powers.filter((p) => digits.length > 1 || p % every === 0).flatMap((p) => digits.map((d) => d * 10 ** p));
-    return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
-  }
 
   function panel({ key, log }) {
     const logarithm = log && state.log;
@@ -178,6 +132,49 @@
   all("input[name=drawing]").forEach((input) => input.addEventListener("change", () => {
     all("[data-drawing]").forEach((figure) => figure.toggleAttribute("data-off", figure.dataset.drawing !== input.value));
   }));
+
+  // Every node's distance from the mean model, on the graph: one scale for all methods and rounds.
+  const method = document.getElementById("apart-method");
+  if (method) {
+    const time = document.getElementById("apart-time");
+    const number = (v) => String(Number(v.toPrecision(2)));
+    const every = data.apart.filter(Boolean).flatMap((a) => a.values.flat()).filter((v) => v > 0);
+    const high = Math.max(...every);
+    const low = Math.max(Math.min(...every), high / 1e4);
+    const part = (v) => (v > low && high > low ? Math.round((100 * Math.log(v / low)) / Math.log(high / low)) : 0);
+    document.getElementById("apart-low").textContent = `${number(low)} or less`;
+    document.getElementById("apart-high").textContent = number(high);
+    const titles = all("[data-node] title").map((title) => title.textContent);
+    const show = () => {
+      const { round, values } = data.apart[method.value];
+      const k = Number(time.value);
+      all("[data-node]").forEach((node, place) => {
+        const v = values[k][node.dataset.node];
+        node.querySelector("circle").style.fill = `color-mix(in srgb, var(--apart) ${part(v)}%, var(--card))`;
+        node.querySelector("title").textContent = `${titles[place]}; ${number(v)} from the mean model`;
+      });
+      const far = values[k].indexOf(Math.max(...values[k]));
+      const said = `after round ${round[k]}: node ${far} is farthest, ${number(values[k][far])}`;
+      document.getElementById("apart-said").textContent = said;
+      time.setAttribute("aria-valuetext", said);
+    };
+    const choose = () => {
+      time.max = data.apart[method.value].round.length - 1;
+      time.value = Math.min(time.value, time.max);
+      all("[data-drawing]").forEach((figure) => {
+        const other = figure.dataset.rule !== data.rules[method.value];
+        figure.toggleAttribute("data-off", other);
+        const input = document.querySelector(`input[name=drawing][value="${figure.dataset.drawing}"]`);
+        if (input) input.checked = !other;
+      });
+      show();
+    };
+    method.addEventListener("change", choose);
+    time.addEventListener("input", show);
+    time.max = data.apart[method.value].round.length - 1;
+    time.value = Math.min(2, time.max);
+    show();
+  }
 
   // Light and dark: as the system says, until the button is pressed.
   const dark = matchMedia("(prefers-color-scheme: dark)");

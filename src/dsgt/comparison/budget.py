@@ -1,0 +1,153 @@
+"""How much a run may use: epochs, rounds, gradients, megabytes or virtual seconds, the same for every method."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from dsgt.core import Algorithm, Gradient, Local
+from dsgt.engine.questions import Questions
+from dsgt.networks.clocked import Clocked
+from dsgt.problems.base import Problem
+from dsgt.run import iterate
+from dsgt.text import nearest
+
+UNITS = {
+    "epochs": ("epochs", 1.0),
+    "rounds": ("rounds", 1.0),
+    "gradients": ("gradients", 1.0),
+    "kB": ("MB", 1e-3),
+    "MB": ("MB", 1.0),
+    "GB": ("MB", 1e3),
+    "TB": ("MB", 1e6),
+    "ms": ("s", 1e-3),
+    "s": ("s", 1.0),
+    "min": ("s", 60.0),
+    "h": ("s", 3600.0),
+}
+"""What a person may write, what it is measured in, and how much of that it is."""
+AXES = {"epochs": "epochs", "rounds": "round", "gradients": "epochs", "MB": "megabytes", "s": "virtual_seconds"}
+"""The column of a run's rows that shows how much of a budget is used."""
+IDLE = 5_000
+"""A method that has used nothing after so many rounds never will."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Of one run. A gradient is that of one sample; megabytes are sent by all nodes together; seconds are those of the
+    virtual clock."""
+
+    amount: float
+    unit: str
+    """epochs, rounds, gradients, MB or s."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """``20epochs``, ``500 rounds``, ``1e6gradients``, ``200MB``, ``1.5GB``, ``90s`` or ``2h``."""
+        found = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]+)\s*", text)
+        try:
+            amount, unit = float(found[1]) if found else math.nan, found[2] if found else ""
+        except ValueError:
+            amount, unit = math.nan, ""
+        if not 0 < amount < math.inf:
+            raise ValueError(f"the budget is {text!r}; give a number above 0 and a unit, as in 200MB, 20epochs or 90s")
+        known = {name.lower(): name for name in UNITS} | {name.lower()[:-1]: name for name in list(UNITS)[:3]}
+        if unit.lower() not in known:
+            raise ValueError(nearest(unit, UNITS, "unit of a budget"))
+        measured, factor = UNITS[known[unit.lower()]]
+        return cls(amount * factor, measured)
+
+    def __str__(self) -> str:
+        return f"{self.amount:.12g} {self.unit}"
+
+    @property
+    def axis(self) -> str:
+        return AXES[self.unit]
+
+    @property
+    def played(self) -> bool:
+        """Whether what a round uses of it is known only when it is played."""
+        return self.unit in ("MB", "s")
+
+    def check(self, algorithm: Algorithm[Any], problem: Problem, network: Callable[[], Clocked]) -> None:
+        """A ValueError if it is not enough for a round, or is never used."""
+        if self.played:
+            next(filter(None, self.used(algorithm, problem, network())))
+
+    def rounds(self, algorithm: Algorithm[Any], problem: Problem, network: Callable[[], Clocked]) -> int:
+        """How many fit in. Of megabytes and seconds, all that do, found by playing the rounds without gradients."""
+        if not self.played:
+            a_round = {"epochs": problem.epochs_per_round, "rounds": 1.0}.get(self.unit, _drawn(problem))
+            if type(algorithm.asks) is Gradient or self.unit == "rounds":
+                return max(1, round(self.amount / a_round))
+            # whose oracle asks at two points, or for all samples
+            return max(1, self._fit(work * a_round for work in _asked(algorithm, problem)))
+        return self._fit(self.used(algorithm, problem, network()))
+
+    def _fit(self, used: Iterable[float]) -> int:
+        """How many rounds, of which each says how much was used after it."""
+        return next(k for k, total in enumerate(used) if total > self.amount)
+
+    def used(self, algorithm: Algorithm[Any], problem: Problem, network: Clocked) -> Iterator[float]:
+        """Megabytes or seconds after each round, played with gradients of zero: what is sent does not depend on
+        them. A ValueError if the first round is too much, or all of them are nothing."""
+        states = iterate(algorithm, Played(problem), network, lr=1.0, x0=problem.start(0))
+        next(states)
+        for k, _ in enumerate(states):
+            used = network.bytes_sent / 1e6 if self.unit == "MB" else network.seconds
+            if k == 0 and used > self.amount:
+                raise ValueError(
+                    f"the budget is {self}, but one round of {_name(algorithm)} takes {used:.3g}: give more"
+                )
+            if k == IDLE and not used:
+                raise ValueError(f"the budget is {self}, but {_name(algorithm)} uses none of it: give another unit")
+            yield used
+
+
+class Played(Local):
+    """Answers of zero that cost what the problem's answers cost."""
+
+    def __init__(self, problem: Problem) -> None:
+        real = problem.local(0)
+        super().__init__(lambda x, k: torch.zeros_like(x), real.rows, real.seed)
+        self.whole = real.whole
+
+    def full(self, x: Tensor) -> Tensor:
+        self.spent = self.spent + self.whole
+        return torch.zeros_like(x)
+
+    def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
+        self.spent = self.spent + self.whole / q
+        return torch.zeros_like(x)
+
+    def resolvent(self, v: Tensor, j: Tensor, q: int, lr: float) -> Tensor:
+        return self.part(v, j, q)
+
+    def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
+        return self.full(u)
+
+
+def _asked(algorithm: Algorithm[Any], problem: Problem) -> Iterator[float]:
+    """What the oracle's answers have cost after each round, in gradients of the batches of all nodes."""
+    x = torch.zeros(problem.nodes, 1)
+    ask = Questions(algorithm.asks, Played(problem), x)
+    share = problem.batch.double().cpu() / problem.batch.double().sum().cpu()
+    for k in itertools.count():
+        ask(x, k, 1.0)
+        yield float((ask.work * share).sum())
+
+
+def _drawn(problem: Problem) -> float:
+    """Samples a round, of all nodes together."""
+    return problem.epochs_per_round * problem.samples
+
+
+def _name(algorithm: Algorithm[Any]) -> str:
+    return type(algorithm).__name__

@@ -1,0 +1,85 @@
+"""A metric of a sweep against what varies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from statistics import fmean
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dsgt.comparison.figure import AGREE, STYLE, legend, looks, panels, scale
+from dsgt.comparison.method_runs import MethodRuns
+
+LABELS = {
+    "loss": "training loss",
+    "accuracy": "test accuracy",
+    "node_accuracy_min": "worst node's accuracy",
+    "consensus": "consensus distance",
+    "rounds_to_target": "rounds to loss {target}",
+    "megabytes_to_target": "megabytes to loss {target}",
+    "virtual_seconds_to_target": "virtual seconds to loss {target}",
+    "speedup": "speedup over {fewest} nodes",
+    "rounds_over_centralized": "rounds, over centralized",
+}
+LINEAR = {"accuracy", "node_accuracy_min"}
+FAR = 4
+"""Values of which the largest is so many times the smallest stand on a logarithmic axis."""
+
+
+@mpl.rc_context(STYLE)
+def figure(
+    numbers: Sequence[dict[str, Any]],
+    keys: Sequence[str],
+    lines: Sequence[MethodRuns],
+    metric: str,
+    target: float | None,
+    width: float | None,
+) -> Figure:
+    """Against the first of the keys, a panel for every value of the others."""
+    x, *others = keys
+    values = list(dict.fromkeys(row["at"][x] for row in numbers))
+    apart = list(dict.fromkeys(tuple(row["at"][key] for key in others) for row in numbers))
+    drawn, axes = panels(len(apart), width, alike=True)
+    places = _places(values)
+    for panel, at in zip(axes, apart, strict=True):
+        rows = [row for row in numbers if tuple(row["at"][key] for key in others) == at]
+        for line, look in zip(lines, looks(lines), strict=True):
+            mine = [row for row in rows if row["line"].method == line.method and _seen(row, metric)]
+            means = [fmean(row[metric]) for row in mine]
+            low = [m - min(row[metric]) for m, row in zip(means, mine, strict=True)]
+            high = [max(row[metric]) - m for m, row in zip(means, mine, strict=True)]
+            where = [places[values.index(row["at"][x])] for row in mine]
+            panel.errorbar(where, means, yerr=(low, high), label=line.title, capsize=1.5, elinewidth=0.7, **look)
+        if metric == "speedup" and x == "nodes":
+            panel.plot(places, [v / min(values) for v in values], color="0.6", ls=":", zorder=0, label="ideal")
+        panel.set(xlabel=x, title=", ".join(f"{key} {value}" for key, value in zip(others, at, strict=True)))
+        scale(panel, metric not in LINEAR)
+        _ticks(panel, places, values)
+        panel.grid(alpha=0.3, which="both" if panel.get_yscale() == "log" else "major")
+    reached, fewest = "" if target is None else f"{target:.3g}", min(row["at"].get("nodes", 0) for row in numbers)
+    axes[0].set_ylabel(LABELS[metric].format(target=reached, fewest=fewest))
+    legend(drawn, width)
+    return drawn
+
+
+def _seen(row: dict[str, Any], metric: str) -> bool:
+    """Nodes that agree have no distance that a logarithm shows."""
+    return bool(row[metric]) and (metric != "consensus" or min(row[metric]) > AGREE)
+
+
+def _places(values: Sequence[Any]) -> list[float]:
+    """Numbers where they are; words beside each other, in their order."""
+    if all(isinstance(v, Real) for v in values):
+        return [float(v) for v in values]
+    return [float(k) for k in range(len(values))]
+
+
+def _ticks(panel: Axes, places: Sequence[float], values: Sequence[Any]) -> None:
+    if places != [float(k) for k in range(len(values))] and min(places) > 0 and max(places) > FAR * min(places):
+        panel.set_xscale("log")
+    panel.set_xticks(places, [f"{v:g}" if isinstance(v, float) else str(v) for v in values])
+    panel.set_xticks([], minor=True)

@@ -1,0 +1,53 @@
+"use strict";
+// What the pages' figures have in common: the colours of the style sheet, axes, and how Plotly is called.
+const Figures = (() => {
+  // Plotly reads a few HTML tags in its texts; the names of methods are not to be read as such.
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+
+  // The colours are those of the style sheet, as they are now: light or dark.
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.hidden = true;
+  function colour(name, alpha = 1) {
+    probe.style.color = `var(--${name})`;
+    const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g);
+    return `rgba(${r}, ${g}, ${b}, ${alpha})`;
+  }
+
+  function axis(title, more) {
+    return {
+      title: { text: title, standoff: 8 }, automargin: true, gridcolor: colour("rule"), linecolor: colour("rule"),
+      zeroline: false, tickfont: { color: colour("soft") }, ...more,
+    };
+  }
+
+  function layout(x, y, more) {
+    return {
+      margin: { l: 52, r: 12, t: 10, b: 40 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 12, color: colour("ink") }, showlegend: false,
+      hoverlabel: { bgcolor: colour("card"), bordercolor: colour("rule"), font: { color: colour("ink") } },
+      // A finger that scrolls the page must not zoom a figure.
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      xaxis: x, yaxis: y, ...more,
+    };
+  }
+
+  function draw(id, traces, where) {
+    const box = document.getElementById(id);
+    const size = { width: box.clientWidth, height: box.clientHeight };
+    Plotly.react(box, traces, { ...where, ...size }, { displayModeBar: false, doubleClick: "reset" });
+  }
+
+  // Round numbers on a logarithmic axis, few enough to be read.
+  function logarithmic(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
+    const span = high - low;
+    const many = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const digits = span > 3 ? [1] : span > 0.6 || span < 0.08 ? [1, 2, 5] : many;
+    const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 3 }, (_, k) => Math.floor(low) - 1 + k);
+    const every = Math.ceil(span / 6);
+    const ticks = powers.filter((p) => digits.length > 1 || p % every === 0).flatMap((p) => digits.map((d) => d * 10 ** p));
+    return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
+  }
+
+  return { plain, colour, axis, layout, draw, logarithmic };
+})();

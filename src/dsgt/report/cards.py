@@ -1,0 +1,62 @@
+"""A card for every method: its equation, what it guarantees, what it sends and needs, and its parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from dsgt.algorithms.named import is_ours
+from dsgt.asynchronous.core import AsyncAlgorithm
+from dsgt.core import Algorithm, parameters
+
+OPEN = 6
+"""With more methods than this the cards are closed until somebody opens one."""
+
+
+@dataclass(frozen=True)
+class Card:
+    title: str
+    about: str
+    """What the first line says beside the name."""
+    equation: str
+    guarantee: str
+    facts: list[tuple[str, str]]
+    parameters: list[tuple[str, str, str]]
+    """Name, value and meaning."""
+
+
+def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
+    text = _text(algorithm)
+    first = re.match(r"(.*?)(?:\.\s|\n\n|\.?$)", text, flags=re.DOTALL)
+    equation = re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text)
+    guarantee = re.search(r"Guarantee: (.*?\.)(?:\s*\n[A-Z][^\n]*, [^\n]*\d{4}|\s*\Z)", text, flags=re.DOTALL)
+    when = "at a wake" if isinstance(algorithm, AsyncAlgorithm) else "a round"
+    sends = f"{algorithm.sends:g} vector{'s' * (algorithm.sends != 1)} {when} to each neighbour"
+    return Card(
+        title=title,
+        about=" ".join(first[1].split()) if first else "",
+        equation=inspect.cleandoc(equation[1]) if equation else "",
+        guarantee=" ".join(guarantee[1].split()) if guarantee else "",
+        facts=[
+            ("sends", sends),
+            ("exact on uneven data", "yes" if algorithm.exact else "no, an error of the order of lr stays"),
+            ("needs of W", str(algorithm.needs)),
+        ],
+        parameters=[
+            (f.name, str(value), str(f.metadata.get("meaning", "")))
+            for f in parameters(algorithm)
+            if (value := getattr(algorithm, f.name)) is not None
+        ],
+    )
+
+
+def _text(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> str:
+    """Of this package's methods the file says all; of your own the class may. A generated one says nothing."""
+    kind = type(algorithm)
+    if isinstance(algorithm, AsyncAlgorithm) or is_ours(algorithm):
+        return (sys.modules[kind.__module__].__doc__ or "").strip()
+    own = kind.__dict__.get("__doc__") or ""
+    return "" if own.startswith(f"{kind.__name__}(") else inspect.cleandoc(own)

@@ -1,0 +1,51 @@
+"""The table of results for a paper: LaTeX, with the lines of booktabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsgt.comparison.method_runs import MethodRuns
+from dsgt.report.results import Column
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "²": r"$^2$",
+    "–": "--",
+}
+
+
+def latex(lines: Sequence[MethodRuns], columns: Sequence[Column], caption: str) -> str:
+    """A ``table`` with a caption; the best of a column is bold. Needs \\usepackage{booktabs}."""
+    rows = [
+        " & ".join([escaped(line.title or line.method), *(_cell(column, k) for column in columns)])
+        for k, line in enumerate(lines)
+    ]
+    headings = " & ".join(["Method", *(escaped(column.heading) for column in columns)])
+    kinds = "l" + "".join("l" if column.heading == "weights" else "r" for column in columns)
+    body = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{escaped(caption)}}}",
+        rf"  \begin{{tabular}}{{{kinds}}}",
+        r"    \toprule",
+        rf"    {headings} \\",
+        r"    \midrule",
+        *(rf"    {row} \\" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "% \\usepackage{booktabs}\n" + "\n".join(body) + "\n"
+
+
+def escaped(text: str) -> str:
+    return "".join(SPECIAL.get(c, c) for c in text)
+
+
+def _cell(column: Column, k: int) -> str:
+    cell = escaped(column.cells[k])
+    return rf"\textbf{{{cell}}}" if k in column.best else cell

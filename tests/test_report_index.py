@@ -1,0 +1,126 @@
+"""Cards of methods, the distances of nodes, and an index over many comparisons."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dsgt
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
+from dsgt.algorithms.named import method
+from dsgt.cli import app
+from dsgt.comparison import Job, Settings
+from dsgt.report import index, page, summary
+from dsgt.report.cards import card
+from dsgt.report.curves import apart
+from dsgt.report.page import fields
+from support.invented_comparison import comparison
+
+
+class Own(dsgt.DSGT):
+    """Half of DSGT.
+
+    X' = W (X - lr/2 Y)
+    """
+
+
+def written(folder: Path, loss: float = 0.3, **given: object) -> Path:
+    """The summary that ``report.save`` writes beside the page."""
+    folder.mkdir(parents=True)
+    found = comparison({"dsgt": {0.1: [loss] * 3}, "sgd": {0.1: [loss] * 3}}, **given)
+    summary.write(summary.summary(found, fields(found.settings)), folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, *COMPOSITIONS])
+def test_a_card_says_how_a_method_moves_what_it_guarantees_and_what_it_needs(name: str):
+    made = card("title", method(name))
+    assert "=" in made.equation
+    assert not made.equation.startswith(" ")
+    assert 5 < len(made.about) < 200
+    assert len(made.guarantee) > 20
+    assert dict(made.facts)["needs of W"] == str(method(name).needs)
+    assert all(meaning for _, _, meaning in made.parameters)
+
+
+def test_cards_show_the_parameters_that_ran_and_your_own_words():
+    assert ("beta", "0.5") in [p[:2] for p in card("", method("decentlam:beta=0.5")).parameters]
+    own = card("Own", Own())
+    assert own.about == "Half of DSGT"
+    assert own.guarantee == ""  # DSGT's would not be its own
+    assert card("Bare", type("Bare", (dsgt.DSGT,), {})()).about == ""
+    html = page(comparison({"dsgt": {0.1: [0.3]}, "d2": {0.1: [0.3]}}))
+    assert "<strong>D²</strong> <code>d2</code>" in html
+    assert "X&#39; = W (X - lr Y)" in html
+
+
+def test_the_distances_of_the_first_reported_seed_are_measured_and_agree_with_the_consensus():
+    settings = Settings(methods=("dsgt",), nodes=4, graph="ring", lrs=(0.2, 0.4), seeds=2, budget="4rounds", grow=0)
+    rows = {seed: Job(settings, "dsgt", 0.2, seed)() for seed in (0, 1, 10_000)}
+    assert not [key for seed in (1, 10_000) for key in rows[seed][0] if key.startswith("apart_")]
+    for row in rows[0]:
+        square = math.fsum(row[f"apart_{i}"] ** 2 for i in range(4)) / 4
+        assert math.sqrt(square) == pytest.approx(row["consensus"], rel=1e-5, abs=1e-12)  # float32
+    assert "apart_4" not in rows[0][0]
+
+
+def test_the_page_gets_the_distances_of_every_method_but_one_model_for_all():
+    shown = apart(comparison({"dsgt": {0.1: [0.3, 0.3]}, "sgd": {0.1: [0.3, 0.3]}}, apart=3).lines)
+    assert shown[1] is None
+    assert shown[0] == {"round": [0, 10, 20, 30, 40], "values": [[v / 2**k for v in (1, 2, 3)] for k in range(5)]}
+    assert apart(comparison({"dsgt": {0.1: [0.3]}}).lines) == [None]
+    assert 'id="apart-time"' not in page(comparison({"dsgt": {0.1: [0.3]}}))
+    assert 'id="apart-time"' in page(comparison({"dsgt": {0.1: [0.3]}}, apart=4))
+
+
+def test_the_command_finds_comparisons_in_folders_and_in_folders_of_folders(tmp_path: Path):
+    written(tmp_path / "runs" / "a", graph="ring")
+    written(tmp_path / "runs" / "deep" / "b", loss=0.5, graph="star")
+    out = tmp_path / "pages" / "index.html"
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), str(tmp_path / "runs" / "a"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    html = out.read_text()
+    assert html.count('<tr><th scope="row">') == 2  # each once
+    assert 'href="../runs/a/report.html"' in html
+    assert 'href="../runs/deep/b/report.html"' in html
+    assert '<th scope="col" class="word">graph</th>' in html
+    assert "The same in all of them: data digits, model logistic, statistics own, nodes 4" in html
+    assert "dsgt (0.5)" in html
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"methods": NaN}', "[" * 100_000])
+def test_a_summary_that_is_none_is_named(text: str, tmp_path: Path):
+    (tmp_path / "report.json").write_text(text)
+    done = CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(tmp_path / "index.html")])
+    assert done.exit_code == 2
+    assert "report.json is not what dsgt compare writes" in " ".join(done.output.split())
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_folders_without_a_comparison_are_named(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"there is no comparison in .*nowhere"):
+        index([tmp_path / "nowhere"], tmp_path / "index.html")
+
+
+def test_names_that_try_to_be_code_are_only_names_in_an_index_too(tmp_path: Path):
+    folder = written(tmp_path / "<img src=x onerror=alert(1)>")
+    about = json.loads((folder / "report.json").read_text())
+    about["verdict"] = ["</script><script>window.hacked = 1</script>", ""]
+    summary.write(about, folder)
+    written(tmp_path / "other")
+    html = index([tmp_path], tmp_path / "index.html").read_text()
+    assert "<img" not in html.split("<main>")[1].split("</main>")[0]
+    assert "window.hacked = 1</script>" not in html
+    assert "&lt;/script&gt;&lt;script&gt;window.hacked" in html
+
+
+def test_the_summary_is_what_the_page_shows(tmp_path: Path):
+    about = json.loads((written(tmp_path / "one") / "report.json").read_text())
+    assert about["best"] == {"name": "dsgt", "loss": pytest.approx(0.3)}
+    assert [m["title"] for m in about["methods"]] == ["DSGT", "centralized SGD"]
+    found = comparison({"dsgt": {9.0: [math.inf] * 2}})
+    assert summary.summary(found, {})["best"] is None
