@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import dsgt
 from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
+from dsgt.algorithms.named import method
 from dsgt.cli import app
 from dsgt.comparison import Job
 from dsgt.comparison.budget import Budget
@@ -86,6 +87,8 @@ def test_epochs_rounds_and_gradients_are_the_same_rounds_for_every_method():
 @pytest.mark.parametrize("name", [*ALGORITHMS, *COMPOSITIONS])
 def test_a_run_uses_all_of_its_budget_that_whole_rounds_can_use(name: str, unit: str):
     """Against runs: what it used after its last round is within the budget, and one round more would not be."""
+    if unit == "s" and {"resolvent", "conjugate", "inverse"} & set(method(name).asks.wants):
+        pytest.skip("what a solver needs is known when it has solved: a budget counts an equation as one gradient")
     graph = {"relay-sgd": "path", "rps": "complete"}.get(name, "ring")
     key, text = {"MB": ("megabytes", "0.9MB"), "s": ("virtual_seconds", "0.06s")}[unit]
     settings = dsgt.Settings(methods=(name,), budget=text, **SMALL | {"graph": graph})

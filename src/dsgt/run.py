@@ -82,12 +82,20 @@ def iterate(
     ``restart_every`` restarts the tracking every so many rounds, for networks that may lose messages or precision.
     """
     algorithm = algorithm if oracle is None else algorithm.asking(oracle)
-    network = algorithm.over(as_network(network))
-    check(type(algorithm).__name__, algorithm.needs, network.weights)
+    network = as_network(network)
+    local = grad if isinstance(grad, Local) else Local(grad, _rows(network))
+    algorithm, network = prepared(algorithm, network, local)
     _check_begin(algorithm, x0 if after is None else None, restart_every)
     x = as_start(x0, network)
-    local = grad if isinstance(grad, Local) else Local(grad, _rows(network))
     return _states(algorithm, local, network, x, as_schedule(lr), after, restart_every)
+
+
+def prepared(algorithm: Algorithm[S], network: Network, local: Local) -> tuple[Algorithm[S], Network]:
+    """The method with what it leaves open filled in, and the network that it runs on; wrong weights come out first."""
+    place = algorithm.over(network)
+    check(type(algorithm).__name__, algorithm.needs, place.weights)
+    fitted = algorithm.fitted(place, local)
+    return fitted, place if fitted is algorithm else fitted.over(network)
 
 
 def _rows(network: Network) -> Tensor:
@@ -210,9 +218,12 @@ def run(
     ``watch`` is given every row as soon as it is measured, to show it or to keep it; those of a checkpoint at once.
     """
     algorithm = algorithm if oracle is None else algorithm.asking(oracle)
-    network = algorithm.over(as_network(network))
+    network = as_network(network)
     algorithm = algorithm.shaped([place.shape for place in problem.layout().places])
-    _check(algorithm, problem, network, rounds=rounds, every=every, restart_every=restart_every)
+    _check(problem, network, rounds=rounds, every=every, restart_every=restart_every)
+    local = (problem if network.node is None else problem[network.node]).local(seed)
+    given = algorithm
+    algorithm, network = prepared(algorithm, network, local)
     schedule = as_schedule(lr)
     table = Table(
         algorithm, problem, network, metrics, rounds=rounds, every=every, lr=schedule, limit=loss_limit, watch=watch
@@ -221,13 +232,12 @@ def run(
     _check_begin(algorithm, start, restart_every)
     x = as_start(start, network)
     keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
-    local = (problem if network.node is None else problem[network.node]).local(seed)
     first = algorithm.init(x, network.at(0))
     ask = Questions(algorithm.asks, local, algorithm.point(first))
     begin = keeper.begin(
         first,
         memory=ask,
-        settings=lambda: _settings(algorithm, problem, network, x, seed) | {"restart_every": restart_every or 0},
+        settings=lambda: _settings(given, problem, network, x, seed) | {"restart_every": restart_every or 0},
         layout=problem.layout,
         columns=list(metrics),
         resume=resume,
@@ -271,15 +281,7 @@ def _follow(states: Iterator[tuple[int, S]], table: Table, keeper: Keeper, secon
     raise AssertionError("a run has no end of its own")
 
 
-def _check(
-    algorithm: Algorithm[S],
-    problem: Problem,
-    network: Network,
-    *,
-    rounds: int,
-    every: int | None,
-    restart_every: int | None,
-) -> None:
+def _check(problem: Problem, network: Network, *, rounds: int, every: int | None, restart_every: int | None) -> None:
     """Whatever could be wrong comes out before any work."""
     if rounds < 1 or (every is not None and every < 1) or (restart_every is not None and restart_every < 1):
         raise ValueError(
@@ -289,7 +291,6 @@ def _check(
         raise ValueError(
             f"the problem has {problem.nodes} nodes and the network {network.nodes}: partition the data for the network"
         )
-    check(type(algorithm).__name__, algorithm.needs, network.weights)
 
 
 def _check_begin(algorithm: Algorithm[S], x0: Tensor | None, restart_every: int | None) -> None:

@@ -326,6 +326,7 @@ CHANGING: dict[str, Case] = {
 COMPOSED: dict[str, Case] = {name: Case(kind()) for name, kind in COMPOSITIONS.items()} | {
     "gnsd+sag:q=6": Case(dsgt.GNSD().asking(dsgt.SAG(6))),
     "dsa": Case(dsgt.DSA(q=6)),
+    "dsba": Case(dsgt.DSBA(q=6)),
     "gt-saga": Case(dsgt.GTSAGA(q=6)),
     "diffusion-avrg": Case(dsgt.DiffusionAVRG(q=6)),
     "dsgt+svrg:every=9,loopless=true": Case(dsgt.DSGT().asking(dsgt.SVRG(9, loopless=True))),
@@ -387,6 +388,13 @@ class Quadratic:
         some = slice(j * len(A) // q, (j + 1) * len(A) // q)
         return len(self.A) * q / sum(self.sizes) * A[some].T @ (A[some] @ x - b[some])
 
+    def inverse(self, i: int, r: Tensor, j: int, q: int, own: float, weight: float) -> Tensor:
+        """own x + weight part(x) = r"""
+        zero, one = torch.zeros_like(r), torch.eye(len(r), dtype=F64)
+        c = self.part(i, zero, j, q)
+        H = torch.stack([self.part(i, e, j, q) - c for e in one], dim=1)
+        return torch.linalg.solve(own * one + weight * H, r - weight * c)
+
     def full(self, x: Tensor, k: int) -> Tensor:
         return (self.H @ x[..., None])[..., 0] - self.c
 
@@ -412,8 +420,13 @@ class QuadraticLocal(Local):
         return self._each(x, self.problem.node_gradient)
 
     def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
-        first = int(self.rows.flatten()[0])
-        return self._each(x, lambda i, row: self.problem.part(i, row, int(j.flatten()[i - first]), q))
+        return self._each(x, lambda i, row: self.problem.part(i, row, self._of(j, i), q))
+
+    def resolvent(self, v: Tensor, j: Tensor, q: int, lr: float) -> Tensor:
+        return self._each(v, lambda i, row: self.problem.inverse(i, row, self._of(j, i), q, 1.0, lr))
+
+    def _of(self, j: Tensor, i: int) -> int:
+        return int(j.flatten()[i - int(self.rows.flatten()[0])])
 
 
 def quadratic(n: int, m: int = 5, seed: int = 0) -> Quadratic:

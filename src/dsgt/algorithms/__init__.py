@@ -25,6 +25,7 @@ from dsgt.algorithms.diffusion_avrg import DiffusionAVRG as DiffusionAVRG
 from dsgt.algorithms.docom import DoCoM as DoCoM
 from dsgt.algorithms.dpsgd import DPSGD as DPSGD
 from dsgt.algorithms.dsa import DSA as DSA
+from dsgt.algorithms.dsba import DSBA as DSBA
 from dsgt.algorithms.dsgt import DSGT as DSGT
 from dsgt.algorithms.dsgt_hb import DSGTHB as DSGTHB
 from dsgt.algorithms.dsgt_nesterov import DSGTNesterov as DSGTNesterov
@@ -120,6 +121,7 @@ COMPOSITIONS: dict[str, type[Algorithm[Any]]] = {
     "mg-dsgd": MGDSGD,
     "detag": DeTAG,
     "dsa": DSA,
+    "dsba": DSBA,
     "diffusion-avrg": DiffusionAVRG,
     "gt-saga": GTSAGA,
     "gt-svrg": GTSVRG,

@@ -88,7 +88,9 @@ class Budget:
             if type(algorithm.asks) is Gradient or self.unit == "rounds":
                 return max(1, round(self.amount / a_round))
             # whose oracle asks at two points, or for all samples
-            return max(1, self._fit(work * a_round for work in _asked(algorithm, problem)))
+            played = Played(problem)
+            fitted = algorithm.fitted(algorithm.over(network()), played)
+            return max(1, self._fit(work * a_round for work in _asked(fitted, problem, played)))
         return self._fit(self.used(algorithm, problem, network()))
 
     def _fit(self, used: Iterable[float]) -> int:
@@ -112,10 +114,11 @@ class Budget:
 
 
 class Played(Local):
-    """Answers of zero that cost what the problem's answers cost."""
+    """Answers of zero that cost what the problem's answers cost; an equation, whose solver may need more, as much as
+    one gradient."""
 
     def __init__(self, problem: Problem) -> None:
-        real = problem.local(0)
+        self._real = real = problem.local(0)
         super().__init__(lambda x, k: torch.zeros_like(x), real.rows, real.seed)
         self.whole = real.whole
 
@@ -133,11 +136,25 @@ class Played(Local):
     def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
         return self.full(u)
 
+    def inverse(
+        self, r: Tensor, j: Tensor, q: int, own: float | Tensor, weight: float | Tensor, near: Tensor
+    ) -> Tensor:
+        return self.part(r, j, q)
 
-def _asked(algorithm: Algorithm[Any], problem: Problem) -> Iterator[float]:
+    def penalty(self) -> float:
+        return self._real.penalty()
+
+    def convexity(self) -> Tensor:
+        return self._real.convexity()
+
+    def smoothness(self, q: int) -> Tensor:
+        return self._real.smoothness(q)
+
+
+def _asked(algorithm: Algorithm[Any], problem: Problem, played: Local) -> Iterator[float]:
     """What the oracle's answers have cost after each round, in gradients of the batches of all nodes."""
     x = torch.zeros(problem.nodes, 1)
-    ask = Questions(algorithm.asks, Played(problem), x)
+    ask = Questions(algorithm.asks, played, x)
     share = problem.batch.double().cpu() / problem.batch.double().sum().cpu()
     for k in itertools.count():
         ask(x, k, 1.0)

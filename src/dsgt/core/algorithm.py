@@ -106,8 +106,9 @@ class Algorithm(ABC, Generic[S]):
         return made
 
     def fitted(self, network: Network, f: Local) -> Algorithm[S]:
-        """The same method with the parameters that it leaves open taken from the network, and from what the nodes know
-        of their own functions. All nodes call it at once, before the first round."""
+        """The same method with the parameters that it leaves open taken from the network that it has made, and from
+        what the nodes know of their own functions. All nodes call it at once, before the first round; then ``over`` is
+        asked once more, for weights that depend on it."""
         return self
 
     def over(self, network: Network) -> Network:

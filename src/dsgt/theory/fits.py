@@ -12,7 +12,7 @@ from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.core import Algorithm, Network
 from dsgt.theory.advise import effective_curvature
 from dsgt.theory.estimate import Estimate
-from dsgt.theory.measured import measured_limit
+from dsgt.theory.measured import measured_limit, placed
 from dsgt.theory.stability import MARGIN, has_polynomial, window
 
 HIGHEST = 100.0
@@ -65,7 +65,7 @@ def _limit(algorithm: Algorithm[Any], e: Estimate, network: Network) -> tuple[fl
         return (0.0 if stable.empty else MARGIN * stable.high / L), stable.how
     # at the curvature itself: the limit of a method that rescales its gradients does not fall like 1/L
     L, _ = effective_curvature(e, network, 2.0)
-    limit = measured_limit(algorithm, algorithm.over(network), curvature=L, highest=HIGHEST)
+    limit = measured_limit(*placed(algorithm, network, L), curvature=L, highest=HIGHEST)
     return (math.inf if limit >= HIGHEST / L else MARGIN * limit), f"measured on {network.nodes} equal quadratics"
 
 

@@ -17,7 +17,7 @@ FORGET = 60
 
 
 class Quadratics(Local):
-    """f_i(x) = (curvature/2) |x - a_i|^2, all samples of a node being equal."""
+    """f_i(x) = (curvature/2) |x - a_i|^2, all samples of a node being equal. Half of the curvature is a penalty's."""
 
     def __init__(self, curvature: float, a: Tensor) -> None:
         super().__init__(lambda x, k: curvature * (x - a), torch.arange(len(a))[:, None])
@@ -35,12 +35,36 @@ class Quadratics(Local):
     def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
         return u / self._curvature + self._a
 
+    def inverse(
+        self, r: Tensor, j: Tensor, q: int, own: float | Tensor, weight: float | Tensor, near: Tensor
+    ) -> Tensor:
+        return (r + weight * self._curvature * self._a) / (own + weight * self._curvature / 2)
+
+    def penalty(self) -> float:
+        return self._curvature / 2
+
+    def convexity(self) -> Tensor:
+        return torch.full((len(self._a), 1), self._curvature, dtype=self._a.dtype)
+
+    def smoothness(self, q: int) -> Tensor:
+        return torch.full((len(self._a), q), self._curvature / 2, dtype=self._a.dtype)
+
+
+def placed(algorithm: Algorithm[Any], network: Network, curvature: float = 1.0) -> tuple[Algorithm[Any], Network]:
+    """The method fitted to these quadratics, and the network that it makes of the one it was given."""
+    fitted = algorithm.fitted(algorithm.over(network), Quadratics(curvature, _centres(network.nodes)))
+    return fitted, fitted.over(network)
+
+
+def _centres(n: int) -> Tensor:
+    return torch.randn(n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
 
 def measured_limit(
     algorithm: Algorithm[Any], network: Network, *, curvature: float = 1.0, rounds: int = 400, highest: float = 100.0
 ) -> float:
     """The largest lr below which f_i(x) = (curvature/2) |x - a_i|^2 does not grow, to 1 percent; 0 where every lr
-    grows. Looked for from highest/curvature down to a hundred-thousandth of it."""
+    grows. Looked for from highest/curvature down to a hundred-thousandth of it. See ``placed`` for the network."""
     grid = [highest / curvature * 0.9**i for i in range(110)]
     calm = itertools.dropwhile(lambda lr: _grows(algorithm, network, lr, curvature, rounds), grid)
     stable = next(calm, 0.0)
@@ -58,8 +82,7 @@ def measured_limit(
 
 def _grows(algorithm: Algorithm[Any], network: Network, lr: float, curvature: float, rounds: int) -> bool:
     """Whether the models move faster in the second half of the rounds than after they have forgotten their start."""
-    n = network.nodes
-    a = torch.randn(n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    a = _centres(network.nodes)
     state = algorithm.init(torch.zeros_like(a), network.at(0))
     ask = Questions(algorithm.asks, Quadratics(curvature, a), algorithm.point(state))
     sizes = []

@@ -22,7 +22,7 @@ from dsgt.core import Algorithm, Eigenvalues, Matrix, Network, Weights
 from dsgt.networks.dense import Dense
 from dsgt.run import NetworkLike, as_network
 from dsgt.theory.independence import ALL_EIGENVALUES_UP_TO
-from dsgt.theory.measured import measured_limit
+from dsgt.theory.measured import measured_limit, placed
 from dsgt.topologies.matrix import to_dense
 from dsgt.topologies.spectrum import is_symmetric, laplacian_extremes, smallest_eigenvalue
 
@@ -81,11 +81,11 @@ def window(method: Method, network: NetworkLike) -> Window:
     percent. Nodes that live elsewhere are not asked.
     """
     algorithm = as_method(method)
-    return window_on(algorithm, algorithm.over(Dense(as_network(network).weights)))
+    return window_on(*placed(algorithm, Dense(as_network(network).weights)))
 
 
 def window_on(algorithm: Algorithm[Any], place: Network) -> Window:
-    """The same for the network that the method has made of the one it was given."""
+    """The same for a fitted method and the network that it has made of the one it was given."""
     if not has_polynomial(algorithm) or not _is_one_doubly_stochastic(place.weights):
         return Window(0.0, measured_limit(algorithm, place), f"measured on {place.nodes} equal quadratics")
     W = place.weights.at(0)
