@@ -16,6 +16,7 @@ from torch import Tensor
 import dsgt
 from dsgt import randomness
 from dsgt.algorithms.epigraph_projection import EpigraphProjection
+from dsgt.checkpoint import CheckpointError, fingerprint
 from dsgt.constraints import Ball, Box, ConvexSet, HalfSpace, feasible_point
 from dsgt.data import Full, partition
 from dsgt.networks import Dense, in_threads
@@ -209,3 +210,17 @@ def test_sets_for_another_number_of_nodes_are_refused() -> None:
     with pytest.raises(ValueError, match="2 lists of sets for 6 nodes"):
         constrained(problem, [Ball(1.0), [Ball(1.0)]])
     assert len(constrained(problem, [Ball(1.0)]).sets) == N
+
+
+def test_a_run_with_constraints_resumes_and_notices_other_ones(tmp_path) -> None:
+    """A function has another address in every process, and a node's sets are not what nodes agree on."""
+    problem = least_squares(PROBLEM).full()
+
+    def go(sets: list[ConvexSet], rounds: int, **options: object) -> Tensor:
+        return dsgt.run(constrained(problem, sets), problem, A, rounds=rounds, lr=rate, **options).x
+
+    go([Ball(1.0)], 5, checkpoint_dir=tmp_path)
+    assert torch.equal(go([Ball(1.0)], 8, checkpoint_dir=tmp_path, resume=True), go([Ball(1.0)], 8))
+    with pytest.raises(CheckpointError, match="method"):
+        go([Ball(2.0)], 8, checkpoint_dir=tmp_path, resume=True)
+    assert "Ball" not in fingerprint.method(constrained(problem, [Ball(1.0)]), common=True)

@@ -15,7 +15,9 @@ from torch import Tensor
 import dsgt
 from dsgt import randomness
 from dsgt.algorithms import COMPOSITIONS
+from dsgt.algorithms.epigraph_projection import EpigraphProjection
 from dsgt.compression import Quantise, TopK
+from dsgt.constraints import Ball, Box, HalfSpace
 from dsgt.core import Algorithm, Local
 from dsgt.topologies import Activated, Cycle, Lossy, Pairs, Periodic, TwoMatrices
 from dsgt.topologies.changing import as_weights
@@ -332,7 +334,21 @@ COMPOSED: dict[str, Case] = {name: Case(kind()) for name, kind in COMPOSITIONS.i
     "dsgt+svrg:every=9,loopless=true": Case(dsgt.DSGT().asking(dsgt.SVRG(9, loopless=True))),
 }
 """A node of six samples has no more than six parts."""
-WALKED = CASES | CHANGING | COMPOSED
+
+
+def half_square(i: int, x: Tensor) -> Tensor:
+    """A value of node i. Not the one whose gradient the quadratic gives: paths are compared, not their ends."""
+    return (x - i).square().sum() / 2
+
+
+CONSTRAINED: dict[str, Case] = {
+    "epigraph-projection": Case(
+        EpigraphProjection(half_square, [[Ball(0.9)], [HalfSpace([1, 0, 1, 0, 0], 0.2), Box(-1, 1)], [], [Box(-2, 1)]]),
+        pull,
+    )
+}
+"""What has functions among its parameters, and so no name. Sets for four nodes: with two, the others have none."""
+WALKED = CASES | CHANGING | COMPOSED | CONSTRAINED
 """All that real nodes run."""
 
 

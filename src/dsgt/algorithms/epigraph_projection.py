@@ -35,8 +35,8 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class EpigraphProjection(Algorithm[State]):
-    value: Callable[[int, Tensor], Tensor] = field(metadata={"meaning": "value(i, x) is f_i at a model (m,)"})
-    sets: Sequence[Sequence[ConvexSet]] = field(metadata={"meaning": "for every node the sets that it knows"})
+    value: Callable[[int, Tensor], Tensor] = field(metadata={"meaning": "value(i, x) is f_i at (m,)", "own": True})
+    sets: Sequence[Sequence[ConvexSet]] = field(metadata={"meaning": "for every node those that it knows", "own": True})
     beta: float = parameter(1.0, "how far to go towards a set: 1 onto it, 2 to its mirror image", above=0, below=2)
     seed: int = parameter(0, "which of its sets a node looks at in a round")
 

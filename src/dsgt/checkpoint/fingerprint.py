@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 
 import numpy as np
 import scipy.sparse
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Weights, parameters
+from dsgt.source import source
 
 SAMPLE = 1 << 20
 """Numbers of a tensor that are looked at one by one."""
@@ -17,11 +19,17 @@ _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """The bits of real numbers, as whole ones: their sum does not depend on its order."""
 
 
-def method(algorithm: object) -> str:
-    """Its name, and its parameters where it has some."""
-    values: dict[str, object] = {f.name: getattr(algorithm, f.name) for f in parameters(algorithm)}
-    given = [f"{name}={value}" for name, value in values.items() if value is not None]
+def method(algorithm: object, *, common: bool = False) -> str:
+    """Its name, and its parameters where it has some; ``common``: only those that are the same at all nodes."""
+    asked = [f for f in parameters(algorithm) if not (common and f.metadata.get("own"))]
+    values: dict[str, object] = {f.name: getattr(algorithm, f.name) for f in asked}
+    given = [f"{name}={_words(value)}" for name, value in values.items() if value is not None]
     return f"{type(algorithm).__name__}({', '.join(given)})"
+
+
+def _words(value: object) -> object:
+    """Where a function lies in memory is another place in every process."""
+    return f"{value.__qualname__} {source(value)}".strip() if inspect.isroutine(value) else value
 
 
 def weights(given: Weights) -> str:

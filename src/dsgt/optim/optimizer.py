@@ -335,7 +335,7 @@ class Optimizer(torch.optim.Optimizer):
         shapes = [(name, tuple(p.shape)) for name, p in self._groups.trained]
         return {
             **versions(),
-            "the method": fingerprint.method(self.algorithm),
+            "the method": fingerprint.method(self.algorithm, common=True),
             "the dtype": self._parameters.vector.dtype,
             "the number of trained parameters": self._parameters.vector.numel(),
             "the parameters": shapes,
