@@ -451,11 +451,16 @@ def test_data_of_numpy_arrays_and_weights_are_not_shared():
 # ---- gradients that somebody else has averaged
 
 
-def test_a_model_in_ddp_is_refused():
+class OwnDDP(nn.parallel.DistributedDataParallel):
+    """As some trainers have one."""
+
+
+@pytest.mark.parametrize("kind", [nn.parallel.DistributedDataParallel, OwnDDP])
+def test_a_model_in_ddp_is_refused(kind: type[nn.Module]):
     """Built in a process group of one; what counts is that the wrapper holds our parameters."""
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
-        wrapped = nn.parallel.DistributedDataParallel(linear())
+        wrapped = kind(linear())
 
         def act(network: Peers) -> None:
             model = wrapped.module if network.node == 0 else linear()

@@ -19,9 +19,14 @@ log = logging.getLogger("dsgt")
 
 
 def refuse_ddp(parameters: Sequence[Tensor]) -> None:
-    """One look at all objects, since a parameter does not know who has wrapped it."""
-    ours = {id(p) for p in parameters}
-    for thing in gc.get_objects():
+    """A look at all wrappers that there are, since a parameter does not know who has wrapped it. They are found as what
+    refers to its class: looking at every object's own takes eight times as long."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return  # there can be none
+    ours, kinds = {id(p) for p in parameters}, [DistributedDataParallel]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    for thing in gc.get_referrers(*kinds):
         if issubclass(type(thing), DistributedDataParallel) and any(id(p) in ours for p in thing.parameters()):
             raise RuntimeError(
                 "the model is wrapped in DistributedDataParallel, which averages the gradients of all processes before "
