@@ -44,7 +44,7 @@ def simulated(name: str, n: int) -> tuple[torch.Tensor, int]:
     """The path, and how many bytes were sent on it."""
     case = WALKED[name]
     network = dsgt.networks.Dense(case.weights(graph(n)))
-    states = dsgt.iterate(case.algorithm, quadratic(n).local(), network, torch.zeros(5, dtype=F64), LR)
+    states = dsgt.iterate(case.algorithm, quadratic(n, l2=case.l2).local(), network, torch.zeros(5, dtype=F64), LR)
     path = torch.stack([s.x for s in itertools.islice(states, rounds_of(case) + 1)])
     return path, network.traffic.bytes
 
@@ -54,7 +54,7 @@ def simulated(name: str, n: int) -> tuple[torch.Tensor, int]:
 def test_real_nodes_walk_the_simulated_path(started, world: str, name: str, way: str):
     kind, n = world.split()
     expected, sent = simulated(name, int(n))
-    assert expected[-1].norm() > 0.5  # it moved
+    assert expected[-1].norm() > 0.3  # it moved
     for how in ("", ", in the background")[: 1 + (n == "4")]:
         files = [started(kind) / f"{n} nodes, node {i}{how}.pt" for i in range(int(n))]
         walked = [torch.load(file) for file in files]

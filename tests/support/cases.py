@@ -251,6 +251,8 @@ class Case:
     """The part of the usual rounds that the long tests run it for: compressing is not the quickest of things."""
     drifts: bool = False
     """Whether sums of flows make float32 drift a little with every round: tests/test_compression.py says how little."""
+    l2: float = 0.0
+    """A penalty that it needs; only real nodes and the simulator know it."""
     limit: Callable[[float], float] | None = None
     """lambda_n -> the lr L at which it stops converging on quadratics (ALGORITHMS, section 2)."""
 
@@ -329,6 +331,7 @@ COMPOSED: dict[str, Case] = {name: Case(kind()) for name, kind in COMPOSITIONS.i
     "gnsd+sag:q=6": Case(dsgt.GNSD().asking(dsgt.SAG(6))),
     "dsa": Case(dsgt.DSA(q=6)),
     "dsba": Case(dsgt.DSBA(q=6)),
+    "adfs": Case(dsgt.ADFS(q=3), l2=0.02),
     "gt-saga": Case(dsgt.GTSAGA(q=6)),
     "diffusion-avrg": Case(dsgt.DiffusionAVRG(q=6)),
     "dsgt+svrg:every=9,loopless=true": Case(dsgt.DSGT().asking(dsgt.SVRG(9, loopless=True))),
@@ -356,11 +359,12 @@ WALKED = CASES | CHANGING | COMPOSED | CONSTRAINED
 class Quadratic:
     """Least squares over uneven, different shards, in a few lines that share nothing with dsgt.problems.
 
-    f(x) = mean over all samples of (a'x - b)^2 / 2; node i holds sizes[i] of them.
+    f(x) = mean over all samples of (a'x - b)^2 / 2; node i holds sizes[i] of them. ``local`` adds (l2/2) |x|^2.
     """
 
     A: list[Tensor]
     b: list[Tensor]
+    l2: float = 0.0
 
     @cached_property
     def H(self) -> Tensor:
@@ -406,10 +410,14 @@ class Quadratic:
 
     def inverse(self, i: int, r: Tensor, j: int, q: int, own: float, weight: float) -> Tensor:
         """own x + weight part(x) = r"""
-        zero, one = torch.zeros_like(r), torch.eye(len(r), dtype=F64)
-        c = self.part(i, zero, j, q)
-        H = torch.stack([self.part(i, e, j, q) - c for e in one], dim=1)
-        return torch.linalg.solve(own * one + weight * H, r - weight * c)
+        return torch.linalg.solve(
+            own * torch.eye(len(r), dtype=F64) + weight * self.curvature(i, j, q),
+            r - weight * self.part(i, torch.zeros_like(r), j, q),
+        )
+
+    def curvature(self, i: int, j: int, q: int) -> Tensor:
+        one = torch.eye(self.A[i].shape[1], dtype=F64)
+        return torch.stack([self.part(i, e, j, q) - self.part(i, 0 * e, j, q) for e in one], dim=1)
 
     def full(self, x: Tensor, k: int) -> Tensor:
         return (self.H @ x[..., None])[..., 0] - self.c
@@ -436,21 +444,44 @@ class QuadraticLocal(Local):
         return self._each(x, self.problem.node_gradient)
 
     def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
-        return self._each(x, lambda i, row: self.problem.part(i, row, self._of(j, i), q))
+        return self._each(x, lambda i, row: self.problem.part(i, row, self._of(j, i), q)) + self.problem.l2 * x
 
     def resolvent(self, v: Tensor, j: Tensor, q: int, lr: float) -> Tensor:
-        return self._each(v, lambda i, row: self.problem.inverse(i, row, self._of(j, i), q, 1.0, lr))
+        return self.inverse(v, j, q, 1 + lr * self.problem.l2, lr, v)
 
-    def _of(self, j: Tensor, i: int) -> int:
-        return int(j.flatten()[i - int(self.rows.flatten()[0])])
+    def inverse(self, r: Tensor, j: Tensor, q: int, own: Any, weight: Any, near: Tensor) -> Tensor:
+        a, b = (torch.as_tensor(t).expand(self.rows.shape) for t in (own, weight))
+
+        def solved(i: int, row: Tensor) -> Tensor:
+            return self.problem.inverse(i, row, self._of(j, i), q, self._of(a, i), self._of(b, i))
+
+        return self._each(r, solved)
+
+    def penalty(self) -> float:
+        return self.problem.l2
+
+    def convexity(self) -> Tensor:
+        return self._extremes(1)[..., 0] + self.problem.l2
+
+    def smoothness(self, q: int) -> Tensor:
+        return self._extremes(q)[..., -1]
+
+    def _extremes(self, q: int) -> Tensor:
+        """Eigenvalues of all parts, (..., q, m)."""
+        found = [[self.problem.curvature(i, j, q) for j in range(q)] for i in self.rows.flatten().tolist()]
+        eigenvalues = torch.linalg.eigvalsh(torch.stack([torch.stack(row) for row in found]))
+        return eigenvalues[0] if self.alone else eigenvalues
+
+    def _of(self, j: Tensor, i: int) -> Any:
+        return j.flatten()[i - int(self.rows.flatten()[0])].item()
 
 
-def quadratic(n: int, m: int = 5, seed: int = 0) -> Quadratic:
+def quadratic(n: int, m: int = 5, seed: int = 0, l2: float = 0.0) -> Quadratic:
     """Sizes 6, 7, 8, ...; every node's own minimiser lies somewhere else."""
     draw = torch.Generator().manual_seed(seed)
     A = [torch.randn(6 + i, m, dtype=F64, generator=draw) for i in range(n)]
     b = [a @ torch.randn(m, dtype=F64, generator=draw) + i for i, a in enumerate(A)]
-    return Quadratic(A, b)
+    return Quadratic(A, b, l2)
 
 
 def graph(n: int, seed: int = 1) -> nx.Graph:

@@ -72,7 +72,7 @@ def world(kind: str, n: int, folder: Path) -> Iterator[Connect | None]:
 
 
 def by_iterate(case: Case, net: Network, n: int) -> Tensor:
-    states = dsgt.iterate(case.algorithm, quadratic(n).local(net.node), net, torch.zeros(5, dtype=F64), LR)
+    states = dsgt.iterate(case.algorithm, quadratic(n, l2=case.l2).local(net.node), net, torch.zeros(5, dtype=F64), LR)
     return torch.stack([s.x.clone() for s in itertools.islice(states, rounds_of(case) + 1)])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dsgt.algorithms.ab import AB as AB
 from dsgt.algorithms.acc_dngd import AccDNGD as AccDNGD
+from dsgt.algorithms.adfs import ADFS as ADFS
 from dsgt.algorithms.atc_dpsgd import AtcDPSGD as AtcDPSGD
 from dsgt.algorithms.aug_dgm import AugDGM as AugDGM
 from dsgt.algorithms.beer import BEER as BEER
@@ -33,6 +34,7 @@ from dsgt.algorithms.dsmt import DSMT as DSMT
 from dsgt.algorithms.ecd_psgd import ECDPSGD as ECDPSGD
 from dsgt.algorithms.edm import EDM as EDM
 from dsgt.algorithms.epigraph_projection import EpigraphProjection as EpigraphProjection
+from dsgt.algorithms.esdacd import ESDACD as ESDACD
 from dsgt.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
 from dsgt.algorithms.extra import EXTRA as EXTRA
 from dsgt.algorithms.fedavg import FedAvg as FedAvg
@@ -122,6 +124,8 @@ COMPOSITIONS: dict[str, type[Algorithm[Any]]] = {
     "detag": DeTAG,
     "dsa": DSA,
     "dsba": DSBA,
+    "esdacd": ESDACD,
+    "adfs": ADFS,
     "diffusion-avrg": DiffusionAVRG,
     "gt-saga": GTSAGA,
     "gt-svrg": GTSVRG,

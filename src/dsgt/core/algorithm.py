@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import field, is_dataclass, make_dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Self, TypeAlias
@@ -52,6 +53,9 @@ class Algorithm(ABC, Generic[S]):
     that was loaded, clamped or pruned between two steps."""
     uncoordinated: ClassVar[bool] = False
     """Whether the optimum is still reached where every node has a learning rate of its own."""
+    published_lr: ClassVar[float | None] = None
+    """The lr at which it is what was published, whatever the problem: for methods that are fitted to it, and that need
+    so many rounds that their limit cannot be measured."""
     phase: ClassVar[int] = 1
     """So many rounds belong together, from a multiple of it on: what was begun in one is not begun anew within it."""
     equal_starts: ClassVar[bool] = False
@@ -110,6 +114,12 @@ class Algorithm(ABC, Generic[S]):
         what the nodes know of their own functions. All nodes call it at once, before the first round; then ``over`` is
         asked once more, for weights that depend on it."""
         return self
+
+    def knowing(self, **facts: object) -> Self:
+        """The same method with these attributes, which are no parameters: what ``fitted`` has found."""
+        made = copy(self)
+        vars(made).update(facts)
+        return made
 
     def over(self, network: Network) -> Network:
         """The network that the method runs on, made of the one it was given: a method may be another one that mixes

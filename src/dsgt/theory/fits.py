@@ -13,7 +13,7 @@ from dsgt.core import Algorithm, Network
 from dsgt.theory.advise import effective_curvature
 from dsgt.theory.estimate import Estimate
 from dsgt.theory.measured import measured_limit, placed
-from dsgt.theory.stability import MARGIN, has_polynomial, window
+from dsgt.theory.stability import MARGIN, PUBLISHED, has_polynomial, window
 
 HIGHEST = 100.0
 """Of lr L: what does not grow there does not grow anywhere."""
@@ -59,6 +59,8 @@ def _fit(name: str, e: Estimate, network_of: NetworkOf, advised: float | None) -
 
 def _limit(algorithm: Algorithm[Any], e: Estimate, network: Network) -> tuple[float, str]:
     """The largest learning rate with a margin, and how it is known; 0 where there is none."""
+    if algorithm.published_lr is not None:
+        return algorithm.published_lr, PUBLISHED
     if has_polynomial(algorithm):
         stable = window(algorithm, network)
         L, _ = effective_curvature(e, network, stable.high)

@@ -33,6 +33,7 @@ MARGIN = 0.8
 """What is advised of a limit for equal quadratics: unequal curvatures lowered it to 0.91 at worst (docs/theory.md)."""
 
 FROM_EIGENVALUES = "exact, from the eigenvalues of W"
+PUBLISHED = "as published, for every problem"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ def window(method: Method, network: NetworkLike) -> Window:
     percent. Nodes that live elsewhere are not asked.
     """
     algorithm = as_method(method)
+    if algorithm.published_lr is not None:
+        return Window(0.0, algorithm.published_lr, PUBLISHED)
     return window_on(*placed(algorithm, Dense(as_network(network).weights)))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,8 +25,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairs(Weights):
-    """Random pairwise gossip: in each round one edge {i, j}, any with the same probability, and its two ends move by
-    ``weight`` to each other, by 1/2 to their mean; everybody else keeps what he has.
+    """Random pairwise gossip: in each round one edge {i, j}, and its two ends move by ``weight`` to each other, by 1/2
+    to their mean; everybody else keeps what he has. Any edge is as probable as any other, unless ``probabilities``
+    gives those of ``edges``; what they lack to 1 is that of a round in which nobody mixes.
 
     ``graph`` is undirected; a matrix stands for the graph of its nonzero weights. Boyd, Ghosh, Prabhakar and Shah,
     Randomized gossip algorithms, 2006.
@@ -34,6 +37,7 @@ class Pairs(Weights):
     graph: nx.Graph[int] | MatrixLike
     weight: float = 0.5
     seed: int = 0
+    probabilities: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < 1:
@@ -45,27 +49,66 @@ class Pairs(Weights):
             raise ValueError(
                 f"Pairs was given {n} nodes without an edge, but every round picks one; give a connected graph"
             )
+        if (p := self.probabilities) is not None and not (
+            len(p) == len(edges) and min(p) >= 0 and math.fsum(p) <= 1 + 1e-9
+        ):
+            raise ValueError(
+                f"Pairs was given {len(p)} probabilities of sum {math.fsum(p):g} for {len(edges)} edges; expected one "
+                "for each of its edges, at least 0, and 1 at most together"
+            )
+
+    @property
+    def edges(self) -> Array:
+        """The two ends of every edge, (E, 2)."""
+        return self._network[1]
+
+    def edge(self, k: int) -> int | None:
+        """Which of ``edges`` round k draws; None where nobody mixes."""
+        drawn = self._draws(k)
+        if self.probabilities is None:
+            return int(drawn * len(self.edges))
+        found = bisect.bisect_right(self._upto, drawn)
+        return found if found < len(self.edges) else None
+
+    def ends(self, k: int) -> tuple[int, int] | None:
+        """The two nodes that mix in round k."""
+        e = self.edge(k)
+        return None if e is None else (int(self.edges[e, 0]), int(self.edges[e, 1]))
 
     def at(self, k: int) -> Matrix:
-        return self._of(int(randomness.integers_of(len(self._network[1]), randomness.absorb(self._chance, k))))
+        return self._of(self.edge(k))
 
     @cached_property
     def matrices(self) -> Sequence[Matrix]:
         n, edges = self._network
-        return [assemble(n, edges[:, 0], edges[:, 1], np.full(len(edges), self.weight / len(edges)))]
+        p = np.full(len(edges), 1 / len(edges)) if self.probabilities is None else np.array(self.probabilities)
+        return [assemble(n, edges[:, 0], edges[:, 1], self.weight * p)]
 
     @cached_property
     def single(self) -> Sequence[Matrix]:
         return [self._of(0)]
 
-    def _of(self, edge: int) -> Matrix:
+    def _of(self, edge: int | None) -> Matrix:
         n, edges = self._network
+        if edge is None:
+            return self._alone
         i, j = edges[edge]
         return paired(n, i, j, self.weight)
 
     @cached_property
-    def _chance(self) -> randomness.Hash:
-        return randomness.absorb(self.seed)
+    def _alone(self) -> Matrix:
+        return assemble(self._network[0], [], [], [])
+
+    @cached_property
+    def _upto(self) -> list[float]:
+        """The probability of an edge up to each one; of the last one 1 where only rounding lacks."""
+        total: Array = np.cumsum(self.probabilities or ())
+        upto: list[float] = (total / total[-1] if total[-1] > 1 - 1e-9 else total).tolist()
+        return upto
+
+    @cached_property
+    def _draws(self) -> randomness.Draws:
+        return randomness.Draws(self.seed)
 
     @cached_property
     def _network(self) -> tuple[int, Array]:
