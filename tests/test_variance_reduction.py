@@ -11,18 +11,21 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from typer.testing import CliRunner
 
 import dsgt
 from dsgt import randomness
-from dsgt.algorithms.named import label, method
+from dsgt.algorithms.named import in_python, label, method
+from dsgt.cli import app
 from dsgt.comparison import Job
 from dsgt.core import Algorithm, Oracle
 from dsgt.data import Shards
 from dsgt.data.sampling import Full, WithReplacement
-from dsgt.networks import Dense, in_threads
+from dsgt.networks import Clocked, Dense, in_threads
 from dsgt.oracles import AVRG, ORACLES, SAG, SAGA, SARAH, STORM, SVRG, Momentum, Stale
 from dsgt.oracles.table import DELAYS, ORDERS, PARTS, RESTARTS
 from dsgt.problems import LeastSquares
+from dsgt.report.cards import card
 from dsgt.topologies import metropolis, ring
 from support import oracle_reference as published
 from support.reference import REFERENCE
@@ -169,6 +172,28 @@ def test_real_nodes_compute_what_the_simulator_does():
     assert (torch.stack(in_threads(W, act, timeout=60), dim=2) - expected).abs().max() < 1e-12
 
 
+def test_real_nodes_resume_bit_for_bit_and_count_the_same_epochs(tmp_path):
+    names = [f"dsa:q={Q}", "gt-svrg:every=7", f"diffusion-avrg:q={Q}", "gt-hsgd", "sirb-ye"]
+    kwargs: dict[str, Any] = {"lr": 0.02, "every": 5, "seed": SEED}
+
+    def act(network: Any) -> list[tuple[Tensor, list[float]]]:
+        found = []
+        for name in names:
+            dsgt.run(method(name), problem(), network, rounds=8, checkpoint_dir=tmp_path / name, **kwargs)
+            resumed = dsgt.run(
+                method(name), problem(), network, rounds=15, checkpoint_dir=tmp_path / name, resume=True, **kwargs
+            )
+            whole = dsgt.run(method(name), problem(), network, rounds=15, **kwargs)
+            assert torch.equal(resumed.x, whole.x)
+            found.append((resumed.x, resumed.column("epochs")))
+        return found
+
+    for name, (x, epochs) in zip(names, in_threads(W, act, timeout=60)[0], strict=True):
+        simulated = dsgt.run(method(name), problem(), W, rounds=15, **kwargs)
+        assert (x - simulated.x).abs().max() < 1e-12
+        assert epochs == pytest.approx(simulated.column("epochs"))
+
+
 EXACT = {
     f"dsa:q={Q}": ("extra", 0.1),
     f"gt-saga:q={Q}": ("gnsd", 0.05),
@@ -218,6 +243,18 @@ def test_the_mean_of_saga_over_its_draws_is_the_gradient_and_its_variance_vanish
     assert settled.var(dim=0).sum() < 1e-24
 
 
+def test_the_mean_of_a_table_does_not_drift():
+    """It is computed anew every q rounds."""
+    f, x = problem().local(SEED), problem().start(0).expand(N, -1).clone()
+    oracle = SAGA(Q)
+    memory = oracle.init(f, x)
+    for k in range(4 * Q):
+        _, memory = oracle.ask(memory, f, x + k, k, 0.1)
+        assert (memory.mean - memory.phi.mean(dim=-2)).abs().max() < 1e-10
+        if (k + 1) % Q == 0:
+            assert torch.equal(memory.mean, memory.phi.mean(dim=-2))
+
+
 @pytest.mark.parametrize("oracle", [SVRG(50), SARAH(50)])
 def test_the_mean_over_all_batches_is_the_gradient(oracle: Oracle[Any]):
     """One sample a node: every sample once is every batch there is. SARAH: one round after its restart."""
@@ -248,6 +285,29 @@ class Only:
 
     def ragged(self, k: int) -> tuple[Tensor, Tensor]:
         return self.row, self.sizes
+
+
+@pytest.mark.parametrize("oracle", [SVRG(50), SVRG(50, loopless=True), SARAH(50)])
+def test_its_variance_vanishes_at_the_optimum_where_that_of_gradients_does_not(oracle: Oracle[Any]):
+    p = problem()
+    x = p.optimum.expand(N, -1).clone()
+    f = p.local(SEED)
+    answer, memory = oracle.ask(oracle.init(f, x), f, x, 0, 0.1)
+    assert torch.equal(answer, f.full(x))  # a restart is the exact gradient
+    for k in range(1, 20):
+        answer, memory = oracle.ask(memory, f, x, k, 0.1)
+        assert (answer - f.full(x)).abs().max() < 1e-13
+        assert (f.gradient(x, k) - f.full(x)).abs().max() > 1e-2
+
+
+def test_restarts_are_exact_whatever_went_before():
+    p = problem()
+    for oracle in (SVRG(3), SARAH(3)):
+        f, memory = p.local(SEED), oracle.init(p.local(SEED), p.start(0).expand(N, -1))
+        for k in range(7):
+            x = torch.randn(N, 5, dtype=F64, generator=torch.Generator().manual_seed(k))
+            answer, memory = oracle.ask(memory, f, x, k, 0.1)
+            assert torch.equal(answer, f.full(x)) == (k % 3 == 0)
 
 
 def test_special_cases_are_the_method_without_the_oracle():
@@ -321,6 +381,32 @@ def test_epochs_are_those_that_one_counts_by_hand():
         assert found == pytest.approx(epochs), name
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gnsd+svrg:every=3", ["full", 2, 2, "full", 2]),
+        ("gnsd+sarah:every=3", ["full", 2, 2, "full", 2]),
+        ("dsgt+storm", [1, 2, 2, 2, 2]),
+        ("dsgt+storm:full_start=true", ["full", 2, 2, 2, 2]),
+        ("dsgt+stale", [1] * 5),
+        (f"extra+saga:q={Q}", ["full and part", "part", "part", "part", "part"]),
+        ("exact-diffusion+avrg:q=2", ["part", "part", "part", "two parts", "part"]),
+    ],
+)
+def test_the_virtual_clock_charges_every_node_for_what_it_looks_at(name: str, expected: list[Any]):
+    """Messages take no time here and node i a second a sample, so the clock shows what the slowest has computed."""
+    network = Clocked(metropolis(ring(N)), compute=[2.0] * N)
+    batch = 2.0
+    parts = 2 if "q=2" in name else Q
+    biggest = max(SIZES)
+    cost = {"full": biggest, "part": biggest / parts, "two parts": 2 * biggest / parts, 1: batch, 2: 2 * batch}
+    cost["full and part"] = cost["full"] + cost["part"]
+    seconds = dsgt.run(
+        method(name), problem(), network, rounds=5, every=1, lr=0.02, metrics={"s": dsgt.metrics.virtual_seconds}
+    ).column("s")
+    assert [b - a for a, b in pairwise(seconds)] == pytest.approx([cost[word] for word in expected])
+
+
 def test_a_budget_of_epochs_and_of_seconds_counts_what_an_oracle_asks():
     name, small = "gt-svrg:every=9", {"nodes": 4, "graph": "ring", "batch": 40, "seeds": 1}
     for budget, column in (("3epochs", "epochs"), ("9000 gradients", "epochs"), ("0.3s", "virtual_seconds")):
@@ -341,14 +427,44 @@ def once(algorithm: Algorithm[Any], **kwargs: Any) -> dsgt.Result[Any]:
     return dsgt.run(algorithm, problem(), W, rounds=1, lr=0.1, **kwargs)
 
 
+@pytest.mark.parametrize(
+    "oracle", [SVRG(), SAG(3), SAGA(4), AVRG(5), SARAH(), STORM(), Momentum(), Stale(), Stale(2.0, "uniform")]
+)
+def test_a_node_keeps_as_many_vectors_as_it_says(oracle: Oracle[Any]):
+    f, x = problem().local(0), problem().start(0).expand(N, -1).clone()
+    held = sum(t.numel() for t in oracle.init(f, x) if t.is_floating_point())
+    assert held == oracle.keeps * x.numel()
+    f.bill()
+    with pytest.raises(ValueError, match="raise it"):
+        (SAGA(4, limit=1e-9) if isinstance(oracle, SAGA) else Stale(limit=1e-9)).check(f, x)
+    assert f.bill() == 0  # before anything is computed
+
+
+def test_what_an_oracle_cannot_be_asked_is_refused_before_any_run_of_a_comparison(tmp_path):
+    small = {"nodes": 4, "graph": "ring", "seeds": 1, "epochs": 1.0, "lrs": (0.1,)}
+    for name, message in (
+        ("extra+saga:q=5000", "extra.saga:q=5000: q is 5000, but node . holds"),
+        ("extra+saga:limit=1e-6", "takes 0.000104 GB, and the limit is 1e-06 GB"),
+        ("sirb-ye:mean=1e6", "a table of the last .* models of 650 numbers for 4 node.s. here takes 144 GB"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dsgt.compare(methods=["dsgt", name], folder=tmp_path, workers=1, **small)
+        assert not list(tmp_path.iterdir())
+    normed = torch.nn.Sequential(torch.nn.Linear(64, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 10))
+    with pytest.raises(ValueError, match=r"gt-svrg: this module draws or remembers"):
+        dsgt.compare(methods=["dsgt", "gt-svrg"], model=normed, workers=1, **small)
+
+
 BAD = [
     (lambda: once(dsgt.EXTRA(), oracle=SAGA(7)), "q is 7, but node 0 holds 6 samples"),
     (lambda: once(dsgt.DSA(q=6, limit=1e-7)), r"takes 9.6e-07 GB.*raise it \(limit=1"),
+    (lambda: once(dsgt.SirbYe(mean=50.0, limit=1e-6)), "a table of the last 699 models of 5 numbers for 4 node"),
     (lambda: once(dsgt.DSA(), oracle=SAGA(2)), r"DSA already asks SAGA\(q=10"),
     (lambda: STORM(0), "beta of STORM is 0; expected above 0"),
     (lambda: Momentum(1.0), "expected at least 0 and below 1"),
     (lambda: Stale(law="normal"), "law of Stale is 'normal'; expected geometric or uniform"),
     (lambda: method("extra+sago"), "saga"),
+    (lambda: method("saga:q=3"), r"saga is an oracle.*write for example dsgt\+saga:q=3"),
     (lambda: method("extra+saga:parts=3"), "parameter of saga"),
     (lambda: method("dsa+saga"), "already asks"),
     (lambda: method("extra+svrg:every=0"), "every of SVRG is 0; expected at least 1"),
@@ -367,3 +483,32 @@ def test_a_plain_function_has_no_full_gradient():
     states = dsgt.iterate(dsgt.DSGT(), lambda x, k: x, W, torch.zeros(5, dtype=F64), 0.1, oracle=SVRG())
     with pytest.raises(TypeError, match="does not compute the gradient of all of a node's samples"):
         next(islice(states, 1, None))
+
+
+def test_the_command_line_tells_of_oracles_and_of_methods_that_ask_them():
+    def shown(*words: str) -> str:
+        done = CliRunner().invoke(app, ["methods", *words], env={"COLUMNS": "200"})
+        assert done.exit_code == 0
+        return done.output
+
+    assert all(f"│ {name} " in shown() for name in ORACLES)
+    both = shown("extra+saga:q=20")
+    assert "dsgt.EXTRA().asking(dsgt.SAGA(q=20, limit=2.0))" in both
+    assert "EXTRA, with W~ = (I + W)/2." in both
+    assert "SAGA: a table" in both
+    assert "A node keeps 21 m-vectors for its gradients." in both
+    assert "MISSING" not in both
+    assert "A node keeps 11 m-vectors" in shown("dsa")
+    one = shown("stale:longest=7")
+    assert "METHOD+stale:longest=7, in Python dsgt.Stale(" in one
+    assert "A node keeps 8 m-vectors for it." in one
+    assert eval(in_python(method("dsgt+svrg:every=7"))) == method("dsgt+svrg:every=7")
+
+
+def test_a_report_shows_the_equations_of_the_method_and_of_its_oracle():
+    made = card("title", method("extra+saga"))
+    assert "X'' = (I + W) X'" in made.equation
+    assert "phi_j <- g_j(x)" in made.equation
+    assert made.guarantee
+    assert [name for name, _, _ in made.parameters] == ["oracle"]
+    assert all(meaning for _, _, meaning in made.parameters)

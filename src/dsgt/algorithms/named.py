@@ -45,6 +45,8 @@ def method(text: str) -> Algorithm[Any]:
         made = with_parameters(kinds[name], name, text)
     elif is_factory(text):
         made = own_method(lookup(text, "method"))
+    elif name in ORACLES:
+        raise ValueError(f"{name} is an oracle, which gives a method its gradients; write for example dsgt+{text}")
     else:
         raise ValueError(nearest(name, [*kinds, *ALIASES], "method"))
     return made.asking(oracle(oracles[0])) if oracles else made
@@ -89,6 +91,13 @@ def own_method(factory: Factory) -> Algorithm[Any]:
             "a node sends to each neighbour in a round"
         )
     return made
+
+
+def in_python(made: object) -> str:
+    """What makes it again after ``import dsgt``, if it is one of this package's."""
+    if isinstance(made, Algorithm) and (plain := without_oracle(made)) is not made:
+        return f"{in_python(plain)}.asking({in_python(made.asks)})"
+    return f"dsgt.{made!r}"
 
 
 def label(algorithm: Algorithm[Any]) -> str:

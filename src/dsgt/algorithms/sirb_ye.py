@@ -22,7 +22,8 @@ class SirbYe(DPSGD):
     mean: float = parameter(3.0, "rounds that a gradient is old, in the mean", least=0)
     law: str = parameter("geometric", "of the delays: geometric or uniform")
     longest: int = parameter(0, "the oldest model that is kept, in rounds; 0 for what almost every draw needs", least=0)
+    limit: float = parameter(2.0, "gigabytes that the models kept of the nodes here may take", above=0)
 
     @property
     def asks(self) -> Stale:  # type: ignore[override]
-        return Stale(self.mean, self.law, self.longest)
+        return Stale(self.mean, self.law, self.longest, self.limit)

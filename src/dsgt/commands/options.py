@@ -14,12 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from dsgt import topologies
-from dsgt.algorithms import ALGORITHMS
+from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.asynchronous.algorithms import ASYNCHRONOUS
+from dsgt.asynchronous.named import EVERY
 from dsgt.commands.completion import starting
 from dsgt.comparison import Settings, read_settings
 from dsgt.data.augment import AUGMENTATIONS
 from dsgt.data.names import DATA, PUBLISHED
+from dsgt.oracles import ORACLES
 from dsgt.problems.model import STATISTICS
 from dsgt.problems.named import MODELS
 from dsgt.schedules import SCHEDULES
@@ -44,13 +46,16 @@ def _default(key: str) -> str:
     return f"Default: {' '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values)}."
 
 
+NAMES = (
+    f"{', '.join([*ALGORITHMS, *COMPOSITIONS])}; asynchronous: {', '.join(ASYNCHRONOUS)}; with parameters as in "
+    f"NAME:KEY=VALUE, and with an oracle ({', '.join(ORACLES)}) as in dsgt+svrg:every=50"
+)
+"""What a person may write for a method of this package."""
 Methods = Annotated[
     list[str] | None,
     typer.Argument(
-        help=f"Which methods: {', '.join(ALGORITHMS)}; asynchronous: {', '.join(ASYNCHRONOUS)}; with parameters "
-        "as in NAME:KEY=VALUE; or your own, MODULE:NAME. "
-        f"{_default('methods')}",
-        autocompletion=starting([*ALGORITHMS, *ASYNCHRONOUS]),
+        help=f"Which methods: {NAMES}; or your own, MODULE:NAME. {_default('methods')}",
+        autocompletion=starting(EVERY),
         show_default=False,
     ),
 ]

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from dsgt.algorithms import ALGORITHMS
 from dsgt.asynchronous.algorithms import ASYNCHRONOUS
+from dsgt.asynchronous.named import EVERY
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
 from dsgt.commands import options, train_async
 from dsgt.commands.completion import starting
@@ -21,11 +21,12 @@ from dsgt.commands.tables import run_table
 from dsgt.commands.train_job import prepare, write
 from dsgt.comparison import Job, Settings
 from dsgt.comparison.measured import Row, measurable
-from dsgt.core import Network
+from dsgt.core import Algorithm, Network
 from dsgt.divergence import DivergedError
 from dsgt.networks import NeighbourError
 from dsgt.networks.launched import KINDS, Launched, launched
 from dsgt.networks.peers import TIMEOUT
+from dsgt.problems.base import Problem
 from dsgt.text import nearest
 from dsgt.theory.diverged import run
 
@@ -48,9 +49,8 @@ def train_command(
     method: Annotated[
         str,
         typer.Argument(
-            help=f"Which method: {', '.join(ALGORITHMS)}; asynchronous: {', '.join(ASYNCHRONOUS)}; or your own, "
-            "MODULE:NAME.",
-            autocompletion=starting([*ALGORITHMS, *ASYNCHRONOUS]),
+            help=f"Which method: {options.NAMES}; or your own, MODULE:NAME.",
+            autocompletion=starting(EVERY),
         ),
     ],
     data: options.Data = None,
@@ -233,11 +233,13 @@ def _train(
     first = here.rank == 0
     try:
         problem = prepare(job, network, out)
+        job.settings.check_oracle(problem, job.method, network.node)
         rounds = job.settings.rounds(problem, job.method)
         timeless = measurable(problem, nodes=job.settings.node_accuracy)
         del timeless["virtual_seconds"]  # real nodes have no such clock
         if first:
             about = f"{job.method}, {rule} weights, lr {job.lr:g}, seed {job.seed}, {rounds} rounds"
+            about += _memory(job.settings.with_rounds(job.method), problem)
             console.print(f"{_where(here, network.nodes)}: {about}", highlight=False, soft_wrap=True)
         rows: list[Row] = []
         with Board(console, shown=first) as board:
@@ -285,6 +287,15 @@ def _where(here: Launched, nodes: int) -> str:
     if here.kind == "simulator":
         return f"Simulating {nodes} nodes in this process (torchrun or mpiexec make real ones of them)"
     return f"{nodes} nodes, a process each, under {'torchrun' if here.kind == 'torch' else 'mpiexec'}"
+
+
+def _memory(algorithm: Algorithm[Any], problem: Problem) -> str:
+    """What an oracle will keep, before it is allocated."""
+    keeps = algorithm.asks.keeps
+    if not keeps:
+        return ""
+    size = keeps * problem.dim * problem.start(0).element_size() / 1e6
+    return f"; a node keeps {keeps} x {problem.dim} numbers for its gradients, {size:.3g} MB"
 
 
 def _end(error: object, code: int, *, said_by: bool = True, cause: BaseException | None = None) -> NoReturn:

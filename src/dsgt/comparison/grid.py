@@ -90,14 +90,15 @@ def compare(
 
 
 def check(settings: Settings) -> None:
-    """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed, a
-    budget that is not enough for a round."""
+    """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed, what an
+    oracle asks of them, a budget that is not enough for a round."""
     for method in settings.methods:
         settings.weights_for(method)
     first = [*settings.tuning_seeds_used, *settings.reported_seeds]
     for seed in reversed(first):  # the first seed's problem is the one that is used next
         problem = settings.problem(seed)
         for method in settings.methods:
+            settings.check_oracle(problem, method)
             settings.check_budget(problem, method)
 
 

@@ -16,7 +16,7 @@ from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.asynchronous.named import label, method
 from dsgt.comparison.budget import Budget
 from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
-from dsgt.core import Algorithm, Network, Weights
+from dsgt.core import Algorithm, Gradient, Network, Weights
 from dsgt.data.augment import AUGMENTATIONS, named_augmentation
 from dsgt.extras import explained
 from dsgt.factories import Factory, lookup
@@ -335,6 +335,21 @@ class Settings(BaseModel):
     def ends(self) -> Budget:
         """How much each run may use."""
         return Budget(self.epochs, "epochs") if self.budget is None else Budget.of(self.budget)
+
+    def check_oracle(self, problem: Problem, method: str, node: int | None = None) -> None:
+        """A ValueError if the problem, or a real node's part of it, cannot answer what the method's oracle asks, or its
+        table is too large."""
+        oracle = self.algorithm(method).asks
+        if oracle is None or type(oracle) is Gradient:
+            return
+        x = problem.start(0)
+        try:
+            if node is None:
+                oracle.check(problem.local(0), x.expand(problem.nodes, -1))
+            else:
+                oracle.check(problem[node].local(0), x)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{method}: {error}") from None
 
     def check_budget(self, problem: Problem, method: str) -> None:
         """A ValueError if it is not enough for a round."""

@@ -153,7 +153,7 @@ def _asking(kind: type[Algorithm[S]]) -> type[Algorithm[S]]:
     """The method with one parameter more, its oracle: it then shows in its repr, in checkpoints and in comparisons."""
     made: type[Algorithm[S]] = make_dataclass(
         kind.__name__,
-        [("oracle", Oracle, field(kw_only=True))],
+        [("oracle", Oracle, field(kw_only=True, metadata={"meaning": "where its gradients come from"}))],
         bases=(kind,),
         frozen=True,
         namespace={"asks": property(lambda self: self.oracle), "__reduce__": _again, "_plain": kind},

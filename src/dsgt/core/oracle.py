@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -12,6 +12,14 @@ from torch import Tensor
 from dsgt.core.parameters import check_ranges
 
 E = TypeVar("E", bound=tuple[Any, ...])
+
+LACKING = {
+    "full": "the gradient of all of a node's samples",
+    "part": "the gradient of a part of a node's samples",
+    "resolvent": "resolvents, that is, the x with x + lr gradient(x) = v",
+    "conjugate": "conjugates, that is, the x whose gradient is u",
+}
+"""What a ``Local`` may be asked for and not be able to compute, in words."""
 
 
 class Local:
@@ -40,20 +48,20 @@ class Local:
 
     def full(self, x: Tensor) -> Tensor:
         """The exact gradient of f_i."""
-        raise self._lacks("the gradient of all of a node's samples")
+        raise self._lacks(LACKING["full"])
 
     def part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
         """f_i is the mean of q parts, whatever the number of its samples: the gradient of node i's part j_i, where j is
         (..., 1)."""
-        raise self._lacks("the gradient of a part of a node's samples")
+        raise self._lacks(LACKING["part"])
 
     def resolvent(self, v: Tensor, j: Tensor, q: int, lr: float) -> Tensor:
         """The x with x + lr part(x, j, q) = v."""
-        raise self._lacks("resolvents, that is, the x with x + lr gradient(x) = v")
+        raise self._lacks(LACKING["resolvent"])
 
     def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
         """The x at which the gradient of f_i is u; ``near`` is a guess, such as the answer of the round before."""
-        raise self._lacks("conjugates, that is, the x whose gradient is u")
+        raise self._lacks(LACKING["conjugate"])
 
     def inverse(
         self, r: Tensor, j: Tensor, q: int, own: float | Tensor, weight: float | Tensor, near: Tensor
@@ -74,6 +82,13 @@ class Local:
         """An L of every part of f_i without its penalty, (..., q)."""
         raise self._lacks("how curved a node's function is")
 
+    def check(self, wants: Sequence[str], q: int = 1) -> None:
+        """An error that says why, if one of these words is not computed here, or not for q parts; nothing is
+        computed."""
+        for word in wants:
+            if word in LACKING and getattr(type(self), word) is getattr(Local, word):
+                raise self._lacks(LACKING[word])
+
     def bill(self) -> float | Tensor:
         """What the answers since the last one have cost."""
         spent, self.spent = self.spent, 0.0
@@ -90,13 +105,20 @@ class Oracle(ABC, Generic[E]):
     ``ask`` may write over what it was given; it never hands out memory that it will write over later."""
 
     wants: ClassVar[tuple[str, ...]] = ("gradient",)
-    """What it asks a ``Local`` for."""
+    """What it asks a ``Local`` for. Ask an instance: where the parameters decide it, it is a property."""
+    keeps: ClassVar[int] = 0
+    """How many m-vectors a node keeps for it. Ask an instance, as for ``wants``."""
     agrees: ClassVar[bool] = False
     """Whether it answers with the gradient itself where all samples of a node agree: a method is then stable for the
     same learning rates as with gradients. Else they are measured."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+    def check(self, f: Local, x: Tensor) -> None:
+        """Whatever could be wrong comes out here, before any work: what the problem lacks, more parts than a node has
+        samples, a memory that does not fit."""
+        f.check(self.wants)
 
     @abstractmethod
     def init(self, f: Local, x: Tensor) -> E:

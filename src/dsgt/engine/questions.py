@@ -15,6 +15,7 @@ class Questions:
 
     def __init__(self, oracle: Oracle[Any], f: Local, x: Tensor) -> None:
         self._oracle, self._f = oracle, f
+        oracle.check(f, x)
         self.memory: tuple[Any, ...] = oracle.init(f, x)
         self.work: float | Tensor = 0.0
         """What all answers have cost each node, in gradients of a drawn batch."""

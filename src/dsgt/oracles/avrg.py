@@ -38,6 +38,10 @@ class AVRG(Oracle[Epoch]):
     q: int = parameter(10, "parts that every node's samples are cut into: the rounds of an epoch", least=1)
 
     wants: ClassVar[tuple[str, ...]] = ("part",)
+    keeps: ClassVar[int] = 3
+
+    def check(self, f: Local, x: Tensor) -> None:
+        f.check(self.wants, self.q)
 
     def init(self, f: Local, x: Tensor) -> Epoch:
         zero = torch.zeros_like(x)

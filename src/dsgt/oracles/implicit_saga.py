@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from dsgt.core import Local, Oracle, parameter
-from dsgt.oracles.table import Table, drawn
+from dsgt.oracles.table import Table, check_size, drawn
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,15 @@ class ImplicitSAGA(Oracle[Table]):
 
     wants: ClassVar[tuple[str, ...]] = ("part", "resolvent")
 
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.q + 1
+
+    def check(self, f: Local, x: Tensor) -> None:
+        f.check(self.wants, self.q)
+        check_size(x, self.q, self.limit)
+
     def init(self, f: Local, x: Tensor) -> Table:
-        zero = torch.zeros_like(x)
-        f.resolvent(zero, torch.zeros_like(f.rows), self.q, 0.0)  # who has none says so before the table is filled
-        f.bill()
         return Table.filled(f, x, self.q, self.limit)
 
     def ask(self, memory: Table, f: Local, x: Tensor, k: int, lr: float) -> tuple[Tensor, Table]:

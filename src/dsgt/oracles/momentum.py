@@ -10,7 +10,7 @@ Polyak, Some methods of speeding up the convergence of iteration methods, 1964.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ class Average(NamedTuple):
 @dataclass(frozen=True)
 class Momentum(Oracle[Average]):
     beta: float = parameter(0.9, "weight of the past", least=0, below=1)
+
+    keeps: ClassVar[int] = 1
 
     def init(self, f: Local, x: Tensor) -> Average:
         return Average(torch.zeros_like(x))

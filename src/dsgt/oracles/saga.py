@@ -16,7 +16,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from dsgt.core import Local, Oracle, parameter
-from dsgt.oracles.table import Table, drawn
+from dsgt.oracles.table import Table, check_size, drawn
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,14 @@ class SAGA(Oracle[Table]):
     limit: float = parameter(2.0, "gigabytes that the tables of the nodes here may take", above=0)
 
     wants: ClassVar[tuple[str, ...]] = ("part",)
+
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.q + 1
+
+    def check(self, f: Local, x: Tensor) -> None:
+        f.check(self.wants, self.q)
+        check_size(x, self.q, self.limit)
 
     def init(self, f: Local, x: Tensor) -> Table:
         return Table.filled(f, x, self.q, self.limit)

@@ -35,6 +35,7 @@ class SARAH(Oracle[Last]):
 
     wants: ClassVar[tuple[str, ...]] = ("gradient", "full")
     agrees: ClassVar[bool] = True
+    keeps: ClassVar[int] = 2
 
     def init(self, f: Local, x: Tensor) -> Last:
         return Last(x.clone(), torch.zeros_like(x))

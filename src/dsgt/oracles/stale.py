@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dsgt import randomness
 from dsgt.core import Local, Oracle, parameter
-from dsgt.oracles.table import DELAYS
+from dsgt.oracles.table import DELAYS, fits
 
 LAWS = ("geometric", "uniform")
 
@@ -35,6 +35,7 @@ class Stale(Oracle[Past]):
     mean: float = parameter(3.0, "rounds that a gradient is old, in the mean", least=0)
     law: str = parameter("geometric", "of the delays: geometric or uniform")
     longest: int = parameter(0, "the oldest model that is kept, in rounds; 0 for what almost every draw needs", least=0)
+    limit: float = parameter(2.0, "gigabytes that the models kept of the nodes here may take", above=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,13 +56,21 @@ class Stale(Oracle[Past]):
         """The probability that a geometric delay is one round longer."""
         return self.mean / (1 + self.mean)
 
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.kept + 1
+
+    def check(self, f: Local, x: Tensor) -> None:
+        f.check(self.wants)
+        fits(x, self.keeps, self.limit, f"the last {self.keeps} models", "or keep fewer (longest=...)")
+
     def init(self, f: Local, x: Tensor) -> Past:
         return Past(x.unsqueeze(-2).repeat(*[1] * (x.ndim - 1), self.kept + 1, 1))
 
     def ask(self, memory: Past, f: Local, x: Tensor, k: int, lr: float) -> tuple[Tensor, Past]:
         length = self.kept + 1
         memory.x[..., k % length, :] = x
-        at = (k - self.delays(f, k)) % length
+        at = ((k - self.delays(f, k)) % length).to(x.device)
         stale = memory.x.gather(-2, at.unsqueeze(-1).expand(*at.shape, x.shape[-1])).squeeze(-2)
         return f.gradient(stale, k), memory
 

@@ -27,6 +27,11 @@ class STORM(Oracle[Last]):
     full_start: bool = parameter(False, "whether the first answer is the gradient of all samples, not of a batch")
 
     agrees: ClassVar[bool] = True
+    keeps: ClassVar[int] = 2
+
+    @property
+    def wants(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("gradient", "full") if self.full_start else ("gradient",)
 
     def init(self, f: Local, x: Tensor) -> Last:
         return Last(x.clone(), torch.zeros_like(x))

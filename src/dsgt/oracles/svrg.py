@@ -35,6 +35,7 @@ class SVRG(Oracle[Snapshot]):
 
     wants: ClassVar[tuple[str, ...]] = ("gradient", "full")
     agrees: ClassVar[bool] = True
+    keeps: ClassVar[int] = 2
 
     def init(self, f: Local, x: Tensor) -> Snapshot:
         return Snapshot(x.clone(), torch.zeros_like(x))

@@ -30,13 +30,7 @@ class Table(NamedTuple):
     @classmethod
     def filled(cls, f: Local, x: Tensor, q: int, limit: float) -> Table:
         """With the gradients of all parts at x: one pass over the samples."""
-        size = x.numel() * q * x.element_size() / 1e9
-        if size > limit:
-            raise ValueError(
-                f"a table of q = {q} gradients of {x.shape[-1]} numbers for {math.prod(x.shape[:-1])} node(s) here "
-                f"takes {size:.3g} GB, and the limit is {limit:g} GB; raise it (limit={math.ceil(size)}), use fewer "
-                "parts, or SVRG, SARAH or AVRG, which keep no table"
-            )
+        check_size(x, q, limit)
         phi = x.new_empty(*x.shape[:-1], q, x.shape[-1])
         for j in range(q):
             phi[..., j, :] = f.part(x, torch.full_like(f.rows, j), q)
@@ -56,6 +50,21 @@ class Table(NamedTuple):
         self.phi.view(-1, m).index_copy_(0, entry, new.view(-1, m))
         mean = torch.add(self.mean, change, alpha=1 / q) if (k + 1) % q else self.phi.mean(dim=-2)
         return change, Table(self.phi, mean)
+
+
+def fits(x: Tensor, vectors: int, limit: float, what: str, instead: str) -> None:
+    """A ValueError if so many m-vectors for every node here take more gigabytes than the limit."""
+    size = x.numel() * vectors * x.element_size() / 1e9
+    if size > limit:
+        raise ValueError(
+            f"a table of {what} of {x.shape[-1]} numbers for {math.prod(x.shape[:-1])} node(s) here takes {size:.3g} "
+            f"GB, and the limit is {limit:g} GB; raise it (limit={math.ceil(size)}), {instead}"
+        )
+
+
+def check_size(x: Tensor, q: int, limit: float) -> None:
+    """Whether a table of q gradients fits."""
+    fits(x, q, limit, f"q = {q} gradients", "use fewer parts, or SVRG, SARAH or AVRG, which keep no table")
 
 
 def drawn(f: Local, q: int, k: int) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Self, TypeVar
 
@@ -230,6 +230,14 @@ class Shard(Local):
         self.whole = float(passes[problem.node or 0]) if problem.node is not None or alike else passes
         self._cut: dict[int, Callable[[Tensor, Tensor], Tensor]] = {}
         self._inverses: dict[int, Inverse] = {}
+
+    def check(self, wants: Sequence[str], q: int = 1) -> None:
+        if "full" in wants or "part" in wants:
+            self._check_function()
+        if "part" in wants:
+            Parts(self.problem.shards, q, self.problem.node)
+        if not self.problem.convex and {"resolvent", "conjugate"} & set(wants):
+            raise self._lacks("conjugates and resolvents")
 
     def full(self, x: Tensor) -> Tensor:
         self._check_function()

@@ -33,6 +33,8 @@ class Constants:
 class LeastSquares(LinearModel):
     """Targets are real numbers; one score per sample."""
 
+    convex = True
+
     def __init__(
         self,
         data: DataLike,

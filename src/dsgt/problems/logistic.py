@@ -21,6 +21,8 @@ from dsgt.problems.linear import LinearModel, at_targets, padded
 class Logistic(LinearModel):
     """Two classes: one score per sample, p(1) = sigmoid(z), m = d + 1. C classes: p = softmax(z), m = C (d + 1)."""
 
+    convex = True
+
     def __init__(
         self,
         data: DataLike,

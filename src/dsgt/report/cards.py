@@ -10,7 +10,7 @@ from typing import Any
 
 from dsgt.algorithms.named import is_ours
 from dsgt.asynchronous.core import AsyncAlgorithm
-from dsgt.core import Algorithm, parameters
+from dsgt.core import Algorithm, parameters, without_oracle
 
 OPEN = 6
 """With more methods than this the cards are closed until somebody opens one."""
@@ -29,16 +29,19 @@ class Card:
 
 
 def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
-    text = _text(algorithm)
+    plain = algorithm if isinstance(algorithm, AsyncAlgorithm) else without_oracle(algorithm)
+    text = _text(plain)
     first = re.match(r"(.*?)(?:\.\s|\n\n|\.?$)", text, flags=re.DOTALL)
-    equation = re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text)
+    equation = _equation(text)
+    if plain is not algorithm:
+        equation = "\n".join([equation, _equation(sys.modules[type(algorithm.asks).__module__].__doc__ or "")]).strip()
     guarantee = re.search(r"Guarantee: (.*?\.)(?:\s*\n[A-Z][^\n]*, [^\n]*\d{4}|\s*\Z)", text, flags=re.DOTALL)
     when = "at a wake" if isinstance(algorithm, AsyncAlgorithm) else "a round"
     sends = f"{algorithm.sends:g} vector{'s' * (algorithm.sends != 1)} {when} to each neighbour"
     return Card(
         title=title,
         about=" ".join(first[1].split()) if first else "",
-        equation=inspect.cleandoc(equation[1]) if equation else "",
+        equation=equation,
         guarantee=" ".join(guarantee[1].split()) if guarantee else "",
         facts=[
             ("sends", sends),
@@ -51,6 +54,12 @@ def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
             if (value := getattr(algorithm, f.name)) is not None
         ],
     )
+
+
+def _equation(text: str) -> str:
+    """The first indented lines."""
+    found = re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text)
+    return inspect.cleandoc(found[1]) if found else ""
 
 
 def _text(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> str:
