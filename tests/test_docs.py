@@ -73,7 +73,7 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_what_is_for_real_nodes_runs_under_torchrun(tmp_path: Path):
-    """README's loop, those of docs/reliability.md and docs/porting.md, and both examples, in one start of four."""
+    """README's loop, those of docs/reliability.md, porting.md and others, and both examples, in one start of four."""
     done = launch("torch", 4, str(TESTS / "workers" / "docs_worker.py"), str(tmp_path), str(ROOT))
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -68,6 +68,7 @@ def main(folder: str, root: Path) -> None:
     readme(loop)
     reliability([block for block in blocks(root / "docs" / "reliability.md") if block.torchrun])
     porting([block for block in blocks(root / "docs" / "porting.md") if block.torchrun])
+    porting([block for block in blocks(root / "docs" / "variance-reduction.md") if block.torchrun])
     asynchrony([block for block in blocks(root / "docs" / "asynchrony.md") if block.torchrun])
     for name in ("torchrun_digits", "resume_digits"):
         text = (root / "examples" / f"{name}.py").read_text().replace("601", "21")
