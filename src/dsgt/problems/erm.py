@@ -236,7 +236,7 @@ class Shard(Local):
             self._check_function()
         if "part" in wants:
             Parts(self.problem.shards, q, self.problem.node)
-        if not self.problem.convex and {"resolvent", "conjugate"} & set(wants):
+        if not self.problem.convex and {"resolvent", "conjugate", "inverse"} & set(wants):
             raise self._lacks("conjugates and resolvents")
 
     def full(self, x: Tensor) -> Tensor:
