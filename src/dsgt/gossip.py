@@ -46,6 +46,8 @@ class Repeated(Around):
         self.coefficients = tuple(coefficients) or (1.0,) * (rounds or 1)
         self.relaxation = relaxation
         self.weights = _Polynomial(network.weights, self)
+        self.leaves: float | None = None
+        """Which part of a disagreement at most, where that is known."""
 
     def round(self, k: int, weights: Weights) -> Mix:
         if isinstance(weights, _Polynomial):
@@ -74,7 +76,19 @@ def chebyshev(network: Network, rounds: int | None = None) -> Repeated:
     rounds = max(1, math.floor(1 / math.sqrt(ratio))) if rounds is None else rounds
     if rounds < 1:
         raise ValueError(f"Chebyshev gossip was given {rounds} rounds; expected at least 1")
-    return Repeated(network, coefficients=_chebyshev_coefficients(ratio, rounds), relaxation=2 / (low + high))
+    made = Repeated(network, coefficients=_chebyshev_coefficients(ratio, rounds), relaxation=2 / (low + high))
+    c = ((1 - math.sqrt(ratio)) / (1 + math.sqrt(ratio))) ** rounds
+    made.leaves = 2 * c / (1 + c * c)
+    return made
+
+
+def eigenvalue_range(network: Network) -> tuple[float, float]:
+    """Where the eigenvalues of I - W lie, but for the one that is 0; of Chebyshev gossip, where they do at worst."""
+    if network.nodes == 1:
+        return 1.0, 1.0
+    if isinstance(network, Repeated) and network.leaves is not None:
+        return 1 - network.leaves, 1 + network.leaves
+    return laplacian_extremes(_one_symmetric(network, "this method"))
 
 
 def _chebyshev_coefficients(ratio: float, rounds: int) -> list[float]:

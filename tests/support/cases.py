@@ -334,6 +334,10 @@ COMPOSED: dict[str, Case] = {name: Case(kind()) for name, kind in COMPOSITIONS.i
     "adfs": Case(dsgt.ADFS(q=3), l2=0.02),
     "gt-saga": Case(dsgt.GTSAGA(q=6)),
     "diffusion-avrg": Case(dsgt.DiffusionAVRG(q=6)),
+    "msda": Case(dsgt.MSDA(K=2)),
+    "mspd": Case(dsgt.MSPD(M=5, K=2)),
+    "dcs": Case(dsgt.DCS(T=5)),
+    "sdcs": Case(dsgt.SDCS(T=5)),
     "dsgt+svrg:every=9,loopless=true": Case(dsgt.DSGT().asking(dsgt.SVRG(9, loopless=True))),
 }
 """A node of six samples has no more than six parts."""
@@ -474,6 +478,19 @@ class QuadraticLocal(Local):
 
     def _of(self, j: Tensor, i: int) -> Any:
         return j.flatten()[i - int(self.rows.flatten()[0])].item()
+
+    def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
+        return self._each(u, lambda i, row: torch.linalg.solve(self.problem.H[i], row + self.problem.c[i]))
+
+    def penalty(self) -> float:
+        return 0.0
+
+    def convexity(self) -> Tensor:
+        return torch.linalg.eigvalsh(self.problem.H[self.rows])[..., 0]
+
+    def smoothness(self, q: int) -> Tensor:
+        assert q == 1
+        return torch.linalg.eigvalsh(self.problem.H[self.rows])[..., -1]
 
 
 def quadratic(n: int, m: int = 5, seed: int = 0, l2: float = 0.0) -> Quadratic:

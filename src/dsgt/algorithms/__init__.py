@@ -17,6 +17,7 @@ from dsgt.algorithms.choco import CHOCO as CHOCO
 from dsgt.algorithms.clipped_gossip import ClippedGossip as ClippedGossip
 from dsgt.algorithms.d2 import D2 as D2
 from dsgt.algorithms.dcd_psgd import DCDPSGD as DCDPSGD
+from dsgt.algorithms.dcs import DCS as DCS
 from dsgt.algorithms.dda import DDA as DDA
 from dsgt.algorithms.decentlam import DecentLaM as DecentLaM
 from dsgt.algorithms.decentralized_amsgrad import DecentralizedAMSGrad as DecentralizedAMSGrad
@@ -56,6 +57,8 @@ from dsgt.algorithms.momentum_dsgd import MomentumDSGD as MomentumDSGD
 from dsgt.algorithms.momentum_tracking import MomentumTracking as MomentumTracking
 from dsgt.algorithms.moniqua import Moniqua as Moniqua
 from dsgt.algorithms.motef import MoTEF as MoTEF
+from dsgt.algorithms.msda import MSDA as MSDA
+from dsgt.algorithms.mspd import MSPD as MSPD
 from dsgt.algorithms.osgp import OSGP as OSGP
 from dsgt.algorithms.proxskip import ProxSkip as ProxSkip
 from dsgt.algorithms.push_diging import PushDIGing as PushDIGing
@@ -63,9 +66,11 @@ from dsgt.algorithms.push_pull import PushPull as PushPull
 from dsgt.algorithms.qg_dsgdm import QGDSGDm as QGDSGDm
 from dsgt.algorithms.relay_sgd import RelaySGD as RelaySGD
 from dsgt.algorithms.rps import RPS as RPS
+from dsgt.algorithms.sdcs import SDCS as SDCS
 from dsgt.algorithms.sgd import SGD as SGD
 from dsgt.algorithms.sgp import SGP as SGP
 from dsgt.algorithms.sirb_ye import SirbYe as SirbYe
+from dsgt.algorithms.ssda import SSDA as SSDA
 from dsgt.algorithms.trimmed_mean import TrimmedMean as TrimmedMean
 from dsgt.core import Algorithm
 
@@ -135,9 +140,15 @@ COMPOSITIONS: dict[str, type[Algorithm[Any]]] = {
     "sirb-ye": SirbYe,
     "docom": DoCoM,
     "motef": MoTEF,
+    "ssda": SSDA,
+    "msda": MSDA,
+    "mspd": MSPD,
+    "dcs": DCS,
+    "sdcs": SDCS,
 }
 """Published methods that are one of the above on a network that they make of the one given, ``Algorithm.over``, or with
-an oracle in the place of its gradients, ``Algorithm.asks``."""
+an oracle in the place of its gradients, ``Algorithm.asks``; and methods that ask for other things than gradients, or
+take something of the network and the problem before they begin, ``Algorithm.fitted``."""
 
 ALIASES = {"gt-dsgd": "aug-dgm", "s-addopt": "push-diging", "s-ab": "ab", "pull-diag-gt": "frost"}
 """Other names under which the same update was published."""

@@ -104,7 +104,7 @@ class Optimizer(torch.optim.Optimizer):
         given = list(params)
         if not given:
             raise ValueError("0 parameters were given; give model.parameters()")
-        self.algorithm = algorithm
+        self.algorithm = self._given = algorithm
         options = defaults(algorithm.inner)
         chosen = {} if weight_decay is None else {"weight_decay": weight_decay}
         method = {"method": self._identity()["algorithm"]}
@@ -112,7 +112,9 @@ class Optimizer(torch.optim.Optimizer):
         self._rate: float | None = None
         self._groups = Groups(self.param_groups, decay_inside="weight_decay" in options)
         self._parameters = Parameters(self._groups.trained, unused=unused)
-        self.algorithm = algorithm = algorithm.shaped([tuple(p.shape) for _, p in self._groups.trained])
+        self._given = algorithm.shaped([tuple(p.shape) for _, p in self._groups.trained])
+        self._closures = Closures(self._evaluated, network.node)
+        self.algorithm = algorithm = self._given.fitted(network, self._closures)
         self._uncoordinated = uncoordinated
         self._inside = None if inside is None else Processes(network, _transport(inside))
         self.everyone: Network = self._inside or network
@@ -133,7 +135,6 @@ class Optimizer(torch.optim.Optimizer):
         self._seen: float | None = None
         self._update = engine.Updates(algorithm, network, keep_x=True)
         self._inner = None if algorithm.inner is None else InnerMoves(algorithm.inner, self._groups, self._master())
-        self._closures = Closures(self._evaluated, network.node)
         self._questions: Questions | None = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -335,7 +336,7 @@ class Optimizer(torch.optim.Optimizer):
         shapes = [(name, tuple(p.shape)) for name, p in self._groups.trained]
         return {
             **versions(),
-            "the method": fingerprint.method(self.algorithm, common=True),
+            "the method": fingerprint.method(self._given, common=True),
             "the dtype": self._parameters.vector.dtype,
             "the number of trained parameters": self._parameters.vector.numel(),
             "the parameters": shapes,
@@ -345,7 +346,7 @@ class Optimizer(torch.optim.Optimizer):
         }
 
     def _identity(self) -> dict[str, Any]:
-        method = fingerprint.method(self.algorithm).removesuffix("()")
+        method = fingerprint.method(self._given).removesuffix("()")
         return {"algorithm": method, "nodes": self.network.nodes, "node": self.network.node}
 
     def _check_whole(self) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from dsgt.core import Oracle
 from dsgt.oracles.avrg import AVRG as AVRG
+from dsgt.oracles.conjugate import Conjugate as Conjugate
+from dsgt.oracles.exact import Exact as Exact
 from dsgt.oracles.momentum import Momentum as Momentum
 from dsgt.oracles.sag import SAG as SAG
 from dsgt.oracles.saga import SAGA as SAGA
@@ -23,6 +25,7 @@ ORACLES: dict[str, type[Oracle[Any]]] = {
     "storm": STORM,
     "momentum": Momentum,
     "stale": Stale,
+    "exact": Exact,
 }
 
-__all__ = ["ORACLES", *(kind.__name__ for kind in ORACLES.values())]
+__all__ = ["ORACLES", "Conjugate", *(kind.__name__ for kind in ORACLES.values())]

@@ -149,12 +149,15 @@ class EmpiricalRisk(Problem):
     def convexity(self) -> Tensor:
         """How strongly convex every f_i here is at least, (..., 1)."""
         if not self.convex:
-            raise self._lacks("how strongly convex a node's function is")
+            raise self._lacks("conjugates, nor how strongly convex a node's function is")
         return self.data.features.new_full((*self._lead, 1), self.l2)
 
     def smoothness_of(self, q: int) -> Tensor:
         """An L of each of the q parts of every f_i here, without its penalty, (..., q)."""
-        raise self._lacks("how curved a node's function is")
+        raise TypeError(
+            f"{type(self).__name__} does not compute how curved a node's function is; LeastSquares and Logistic do. "
+            "Use one of these, or give the method its L"
+        )
 
     def _lacks(self, what: str) -> Exception:
         return TypeError(f"{type(self).__name__} does not compute {what}; {WHO}. Use one of these, or another method")
