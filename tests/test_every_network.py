@@ -54,7 +54,7 @@ def simulated(name: str, n: int) -> tuple[torch.Tensor, int]:
 def test_real_nodes_walk_the_simulated_path(started, world: str, name: str, way: str):
     kind, n = world.split()
     expected, sent = simulated(name, int(n))
-    assert expected[-1].norm() > 0.3  # it moved
+    assert expected[-1].norm() > 0.1  # it moved
     for how in ("", ", in the background")[: 1 + (n == "4")]:
         files = [started(kind) / f"{n} nodes, node {i}{how}.pt" for i in range(int(n))]
         walked = [torch.load(file) for file in files]

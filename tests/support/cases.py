@@ -335,9 +335,9 @@ COMPOSED: dict[str, Case] = {name: Case(kind()) for name, kind in COMPOSITIONS.i
     "gt-saga": Case(dsgt.GTSAGA(q=6)),
     "diffusion-avrg": Case(dsgt.DiffusionAVRG(q=6)),
     "msda": Case(dsgt.MSDA(K=2)),
-    "mspd": Case(dsgt.MSPD(M=5, K=2)),
-    "dcs": Case(dsgt.DCS(T=5)),
-    "sdcs": Case(dsgt.SDCS(T=5)),
+    "mspd": Case(dsgt.MSPD(M=3, K=2)),
+    "dcs": Case(dsgt.DCS(T=3)),
+    "sdcs": Case(dsgt.SDCS(T=3)),
     "dsgt+svrg:every=9,loopless=true": Case(dsgt.DSGT().asking(dsgt.SVRG(9, loopless=True))),
 }
 """A node of six samples has no more than six parts."""
