@@ -461,6 +461,9 @@ class QuadraticLocal(Local):
 
         return self._each(r, solved)
 
+    def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
+        return self.inverse(u, torch.zeros_like(self.rows), 1, self.problem.l2, 1.0, near)
+
     def penalty(self) -> float:
         return self.problem.l2
 
@@ -478,19 +481,6 @@ class QuadraticLocal(Local):
 
     def _of(self, j: Tensor, i: int) -> Any:
         return j.flatten()[i - int(self.rows.flatten()[0])].item()
-
-    def conjugate(self, u: Tensor, near: Tensor) -> Tensor:
-        return self._each(u, lambda i, row: torch.linalg.solve(self.problem.H[i], row + self.problem.c[i]))
-
-    def penalty(self) -> float:
-        return 0.0
-
-    def convexity(self) -> Tensor:
-        return torch.linalg.eigvalsh(self.problem.H[self.rows])[..., 0]
-
-    def smoothness(self, q: int) -> Tensor:
-        assert q == 1
-        return torch.linalg.eigvalsh(self.problem.H[self.rows])[..., -1]
 
 
 def quadratic(n: int, m: int = 5, seed: int = 0, l2: float = 0.0) -> Quadratic:

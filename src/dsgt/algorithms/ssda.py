@@ -37,7 +37,7 @@ class SSDA(Algorithm[State]):
 
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[float] = 1
-    exact: ClassVar[bool] = True
+    exact, published_lr = True, 1.0
     asks: ClassVar[Oracle[Any]] = Conjugate()
     zero_sum: ClassVar[str] = "u"
 
