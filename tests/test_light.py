@@ -53,7 +53,19 @@ def test_training_loads_nothing_that_draws_or_reports():
         "theory",
     )
     code = "import dsgt\n" + "".join(f"dsgt.{name}\n" for name in names)
-    assert not loaded(code) & set(HEAVY)
+    assert not loaded(code) & {*HEAVY, "networkx"}
+
+
+def test_the_parts_of_scipy_come_when_they_are_used():
+    code = "import sys, dsgt; dsgt.Optimizer; dsgt.run; dsgt.topologies; dsgt.problems\n"
+    parts = ("scipy.sparse", "scipy.optimize", "scipy.special")
+    assert python(f"{code}print([name for name in {parts} if name in sys.modules])").stdout == "[]\n"
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_garbage_collector_works_after_an_import_as_before(collects: bool):
+    code = f"import gc\nif not {collects}: gc.disable()\nimport dsgt; dsgt.DSGT; print(gc.isenabled())"
+    assert python(code).stdout == f"{collects}\n"
 
 
 def test_the_list_of_commands_does_without_torch():

@@ -7,12 +7,12 @@ training script without what draws and reports.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dsgt._version import __version__ as __version__
 from dsgt.extras import explained
+from dsgt.late import load
 
 if TYPE_CHECKING:  # the same list for editors and type checkers; a test compares the two
     from dsgt import algorithms as algorithms
@@ -103,12 +103,12 @@ def __getattr__(name: str) -> Any:
     found: Any
     if name in _ROOMS or name in _HOME:
         with explained():
-            module = import_module(_HOME.get(name, f"dsgt.{name}"))
+            module = load(_HOME.get(name, f"dsgt.{name}"))
         found = module if name in _ROOMS else getattr(module, name)
     elif name == "__all__":
         found = sorted({"__version__", *_ROOMS, *_HOME, *_methods()})
     elif not name.startswith("_") and name in _methods():
-        found = getattr(import_module("dsgt.algorithms"), name)
+        found = getattr(load("dsgt.algorithms"), name)
     else:
         raise AttributeError(f"module 'dsgt' has no attribute {name!r}")
     globals()[name] = found  # so that the next use costs nothing
@@ -120,7 +120,7 @@ def __dir__() -> list[str]:
 
 
 def _methods() -> list[str]:
-    names: list[str] = import_module("dsgt.algorithms").__all__
+    names: list[str] = load("dsgt.algorithms").__all__
     return names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dsgt._version import __version__
 from dsgt.extras import how_to_install
+from dsgt.late import load
 
 COMMANDS = {
     "compare": "Compare methods on the same data, network and budget, each at its best learning rate.",
@@ -45,7 +45,7 @@ def _late(name: str) -> type[TyperCommand]:
 
     class Late(TyperCommand):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-            module = import_module(f"dsgt.commands.{name}")
+            module = load(f"dsgt.commands.{name}")
             return typer.main.get_command(module.app).make_context(info_name, args, parent, **extra)
 
     return Late

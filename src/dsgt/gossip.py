@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
+import scipy
 from torch import Tensor
 
 from dsgt.core import Around, Matrix, Mix, Network, Packed, Pending, Sendable, Weights

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 
 import numpy as np
-import scipy.sparse
+import scipy
 import torch
 from torch import Tensor
 

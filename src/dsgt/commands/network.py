@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import networkx as nx
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from dsgt import topologies
 from dsgt.core import Matrix
+from dsgt.late import nx
 from dsgt.text import nearest
 from dsgt.theory.usable import usable
 from dsgt.topologies.check import directed

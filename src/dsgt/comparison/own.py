@@ -6,14 +6,14 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-import networkx as nx
-import scipy.sparse
+import scipy
 from torch import Tensor, nn
 
 from dsgt.algorithms.named import label, own_method
 from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Matrix, parameters
 from dsgt.factories import Factory
+from dsgt.late import nx
 from dsgt.problems.base import Problem
 from dsgt.source import source
 from dsgt.topologies.matrix import as_matrix

@@ -179,14 +179,16 @@ class Comparison:
 
         from dsgt.comparison.figure import shown_panels
 
+        converged = [line for line in self.lines if line.converged]
         for key in shown_panels(self.lines):
             points = [
-                {"method": line.method, "lr": line.lr, "seeds": len(line.runs), **dict.fromkeys(AXES, None)}
-                | {axis: values[k] for axis in AXES if (values := line.curve(axis)[0])}
+                {"method": line.method, "lr": line.lr, "seeds": len(line.runs)}
+                | dict(zip(AXES, at, strict=True))
                 | {"mean": mean, "least": low, "largest": high}
-                for line in self.lines
-                if line.converged
-                for k, (mean, low, high) in enumerate(zip(*line.curve(key), strict=True))
+                for line in converged
+                for at, mean, low, high in zip(
+                    zip(*(line.curve(axis)[0] for axis in AXES), strict=True), *line.curve(key), strict=True
+                )
             ]
             pd.DataFrame(points).to_csv(folder / f"comparison-{key}.csv", index=False)
 

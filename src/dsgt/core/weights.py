@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from dsgt.core.parameters import parameters
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+import scipy
 from torch import Tensor, from_numpy
 
 from dsgt import randomness

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import scipy.sparse
+import scipy
 import torch
 from torch import Tensor
 

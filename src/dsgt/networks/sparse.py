@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse._sparsetools import csr_matvecs  # what W @ v calls, without its fresh memory
+import scipy
 
 from dsgt.core import Matrix
 from dsgt.threads import share_out
@@ -81,6 +80,8 @@ class SparseProduct:
     def _add(self, first: int, last: int, v: Array, out: Array) -> None:
         """out += these rows of W v."""
         begin = self._begin[first : last + 1]
+        # what W @ v calls, without its fresh memory
+        csr_matvecs = scipy.sparse._sparsetools.csr_matvecs
         csr_matvecs(last - first, self._nodes, v.shape[1], begin, self._column, self._weight, v.ravel(), out.ravel())
 
     def _threads(self, v: Array) -> int:

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
-import scipy.optimize
-import scipy.sparse
+import scipy
 import torch
 from torch import Tensor
 

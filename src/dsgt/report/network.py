@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
-import scipy.sparse
+import scipy
 
 from dsgt import topologies
 from dsgt.comparison import Settings

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import networkx as nx
-
 from dsgt.core import Algorithm, Network
+from dsgt.late import nx
 from dsgt.networks.dense import Dense
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.theory.estimate import Estimate, estimate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import networkx as nx
+from dsgt.late import nx
 
 
 def graph_of_numbers(graph: nx.Graph[int], user: str) -> None:

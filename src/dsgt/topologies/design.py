@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import networkx as nx
 import numpy as np
 
 from dsgt.core import Matrix
+from dsgt.late import nx
 from dsgt.topologies import graphs
 from dsgt.topologies.fastest import Fastest, fdla
 from dsgt.topologies.matrix import to_dense

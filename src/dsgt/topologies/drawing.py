@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 import networkx as nx
 import numpy as np
-import scipy.sparse
+import scipy
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable

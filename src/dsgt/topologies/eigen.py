@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
+import scipy
 from threadpoolctl import threadpool_limits
 
 from dsgt.core import Matrix
+from dsgt.late import linalg
 from dsgt.topologies.matrix import to_dense
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -78,18 +78,18 @@ def _largest_of_pseudo_inverse(W: Matrix) -> float:
     return _lanczos(product, n, "LA")
 
 
-def _factors(A: object) -> SuperLU:
+def _factors(A: object) -> linalg.SuperLU:
     """The factors of a symmetric positive definite matrix, ordered for little fill."""
-    return splu(scipy.sparse.csc_array(A), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+    return linalg.splu(scipy.sparse.csc_array(A), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
 
 
 def _lanczos(product: Callable[[Array], Array], n: int, which: str, *, residual: float = RESIDUAL) -> float:
     """One end of the spectrum, found to the relative residual."""
     start = np.random.default_rng(0).standard_normal(n)
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    operator = linalg.LinearOperator((n, n), matvec=product, dtype=np.float64)
     # The vectors are long and few: a second core gains nothing, and waiting for a busy one costs ten times.
     with threadpool_limits(1, "blas"):
-        found = eigsh(operator, k=1, which=which, v0=start, ncv=30, maxiter=1000, tol=residual)
+        found = linalg.eigsh(operator, k=1, which=which, v0=start, ncv=30, maxiter=1000, tol=residual)
     return float(found[0][0])
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
-import scipy.sparse
+import scipy
 
 from dsgt.core import Matrix
+from dsgt.late import nx
 from dsgt.topologies.assemble import from_entries
 from dsgt.topologies.check import graph_of_numbers
 from dsgt.topologies.matrix import MatrixLike, as_matrix

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-import networkx as nx
 import numpy as np
+
+from dsgt.late import nx
 
 TRIES = 100
 """How often a random graph is drawn before giving up on a connected one."""

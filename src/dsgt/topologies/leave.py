@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import networkx as nx
-
 from dsgt.core import Matrix
+from dsgt.late import nx
 from dsgt.text import nearest
 from dsgt.topologies.check import graph_of_numbers
 from dsgt.topologies.fastest import FASTEST_UP_TO, fdla, fmmc

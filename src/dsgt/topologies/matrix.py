@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
+import scipy
 import torch
 from torch import Tensor
 

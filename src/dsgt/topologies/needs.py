@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from dsgt.core import Matrix, Needs, Weights
+from dsgt.late import csgraph
 from dsgt.topologies.eigen import DENSE_MOST
 from dsgt.topologies.spectrum import EDGE, is_above, rho_of_rounds, second_modulus, smallest_eigenvalue
 
@@ -119,7 +119,7 @@ def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:
     """rho < 1 over one pass through the matrices: without it the nodes never agree."""
     n = matrices[0].shape[0]
     union = scipy.sparse.csr_array(sum(abs(scipy.sparse.csr_array(W)) for W in matrices))
-    parts, label = connected_components(union, directed=True, connection="strong")
+    parts, label = csgraph.connected_components(union, directed=True, connection="strong")
     if parts > 1:
         other = int((label != label[0]).argmax())
         return [
@@ -155,4 +155,4 @@ def _everybody_is_averaged(matrices: Sequence[Matrix]) -> bool:
     hearers = np.concatenate([i + n * (t + 1) for t, (i, _) in enumerate(heard)])
     senders = np.concatenate([j + n * t for t, (_, j) in enumerate(heard)])
     copies = scipy.sparse.csr_array((np.ones(len(hearers)), (hearers, senders)), shape=(size, size))
-    return bool(connected_components(copies, directed=False, return_labels=False) == 1)
+    return bool(csgraph.connected_components(copies, directed=False, return_labels=False) == 1)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import networkx as nx
 import numpy as np
 
 from dsgt import randomness
 from dsgt.core import Matrix, Weights
+from dsgt.late import nx
 from dsgt.topologies.assemble import assemble, paired
 from dsgt.topologies.check import graph_of_numbers
 from dsgt.topologies.matrix import MatrixLike, as_matrix

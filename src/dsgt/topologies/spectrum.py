@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.linalg import LinearOperator, eigs, svds
+import scipy
 
 from dsgt.core import Matrix
+from dsgt.late import linalg
 from dsgt.topologies.eigen import DENSE_MOST, RESIDUAL, second_largest, smallest
 from dsgt.topologies.matrix import MatrixLike, as_matrix, links, to_dense
 
@@ -50,22 +50,22 @@ def second_modulus(matrices: Sequence[Matrix]) -> float:
         return 0.0
     if n <= DENSE_MOST:
         return float(np.sort(np.abs(np.linalg.eigvals(_product(matrices))))[-2])
-    operator = LinearOperator((n, n), matvec=lambda v: _through(matrices, v), dtype=np.float64)
+    operator = linalg.LinearOperator((n, n), matvec=lambda v: _through(matrices, v), dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n)
-    values = eigs(operator, k=2, v0=start, tol=RESIDUAL, return_eigenvectors=False)
+    values = linalg.eigs(operator, k=2, v0=start, tol=RESIDUAL, return_eigenvectors=False)
     return float(np.sort(np.abs(values))[-2])
 
 
 def _norm_away_from_the_mean(matrices: Sequence[Matrix]) -> float:
     n = matrices[0].shape[0]
     back = [W.T for W in reversed(matrices)]
-    operator = LinearOperator(
+    operator = linalg.LinearOperator(
         (n, n),
         matvec=lambda v: _through(matrices, v) - v.mean(),
         rmatvec=lambda v: _through(back, v) - v.mean(),
         dtype=np.float64,
     )
-    return float(svds(operator, k=1, tol=RESIDUAL, return_singular_vectors=False, rng=0)[0])
+    return float(linalg.svds(operator, k=1, tol=RESIDUAL, return_singular_vectors=False, rng=0)[0])
 
 
 def _through(matrices: Sequence[Matrix], v: Any) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import networkx as nx
-
 from dsgt.core import Needs, Weights
+from dsgt.late import nx
 from dsgt.topologies.changing import Fixed, TwoMatrices
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.weights import WEIGHTS, averaging, pull_weights, push_weights

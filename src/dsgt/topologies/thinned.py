@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from dsgt.core import Matrix
 from dsgt.topologies.assemble import from_entries, kept_sparse

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import networkx as nx
 import numpy as np
-import scipy.sparse
+import scipy
 
 from dsgt.core import Matrix
+from dsgt.late import nx
 from dsgt.topologies import fastest
 from dsgt.topologies.assemble import assemble, from_entries
 from dsgt.topologies.check import directed, undirected

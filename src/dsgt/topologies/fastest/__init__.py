@@ -11,11 +11,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-import networkx as nx
 import torch
 from torch import Tensor
 
 from dsgt.core import Matrix
+from dsgt.late import nx
 from dsgt.threads import threads
 from dsgt.topologies.assemble import assemble
 from dsgt.topologies.check import undirected

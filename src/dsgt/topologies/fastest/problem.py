@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import networkx as nx
 import torch
 from torch import Tensor
+
+from dsgt.late import nx
 
 SIGNS = torch.tensor([1.0, -1.0], dtype=torch.float64)[:, None, None]
 
