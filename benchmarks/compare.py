@@ -34,7 +34,13 @@ for method in sys.stdin:
     job()
     print(time.process_time() - began, flush=True)
 """
-COMMAND = "import sys; from dsgt.cli import app; app(sys.argv[1:])"
+COMMAND = """
+try:
+    from dsgt.__main__ import main
+except ImportError:  # an older tree
+    from dsgt.cli import app as main
+main()
+"""
 
 
 def environment(tree: Path) -> dict[str, str]:

@@ -59,8 +59,10 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path):
 
 
 def test_a_run_that_was_cut_off_goes_on_from_its_checkpoint(tmp_path: Path):
-    settings = SMALL.model_copy(update={"lrs": (0.1,), "evaluations": 6, "methods": ("dsgt",)})
+    settings = SMALL.model_copy(update={"lrs": (0.1,), "evaluations": 6, "tests": 2, "methods": ("dsgt",)})
     expected = dsgt.compare(settings, workers=1)
+    assert [row["round"] for row in expected.rows if "accuracy" in row] == [0, 3, 6]
+    assert [row["round"] for row in expected.rows if "loss" in row] == [0, 1, 2, 3, 4, 5, 6]
     rounds = []
 
     def cut(news: dsgt.comparison.News) -> None:

@@ -143,3 +143,17 @@ def test_what_latex_would_read_as_its_own_is_escaped():
 def test_an_axis_that_is_none_is_refused():
     with pytest.raises(ValueError, match="no axis called 'epoch'; did you mean 'epochs'"):
         comparison(FINALS).plot(against="epoch")
+
+
+def test_what_is_measured_seldom_is_drawn_from_point_to_point(tmp_path: Path):
+    found = comparison(FINALS)
+    for row in found.rows:
+        if row["round"] % 20:
+            row.pop("node_accuracy_min", None)
+    panel = next(axes for axes in figure(found.lines).axes if axes.get_ylabel() == "worst node's accuracy")
+    line = next(line for line in panel.lines if str(line.get_label()).startswith("DSGT"))
+    assert list(line.get_xdata()) == [0, 2, 4]
+    assert np.isfinite(line.get_ydata()).all()
+    found.save(tmp_path)
+    assert set(pd.read_csv(tmp_path / "comparison-node_accuracy_min.csv")["round"]) == {0, 20, 40}
+    assert set(pd.read_csv(tmp_path / "comparison-loss.csv")["round"]) == {0, 10, 20, 30, 40}

@@ -179,3 +179,13 @@ def test_the_default_metrics_suit_every_problem() -> None:
     rows = run(DSGT(), PROBLEM, W, rounds=4, lr=0.5, metrics=metrics.CLASSIFICATION).rows
     assert set(metrics.DEFAULT) < set(rows[-1])
     assert rows[-1]["node_accuracy_min"] <= rows[-1]["node_accuracy_mean"] <= rows[-1]["node_accuracy_max"]
+
+
+def test_a_metric_that_costs_much_is_measured_seldom_and_is_the_same():
+    often = {"loss": metrics.loss, "consensus": metrics.consensus}
+    seldom = often | {"consensus": metrics.Seldom(metrics.consensus, 4, last=10)}
+    all_rows, rows = (run(DSGT(), PROBLEM, W, rounds=10, lr=0.1, every=2, metrics=m).rows for m in (often, seldom))
+    assert [row["round"] for row in rows if "consensus" in row] == [0, 4, 8, 10]
+    assert rows == [
+        row if row["round"] in (0, 4, 8, 10) else {"round": row["round"], "loss": row["loss"]} for row in all_rows
+    ]

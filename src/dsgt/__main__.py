@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from dsgt.extras import how_to_install
@@ -14,6 +16,7 @@ def main() -> None:
         if not (said := how_to_install(error.name or "")):
             raise
         sys.exit(f"error: {said}")
+    atexit.register(gc.freeze)  # looking for garbage in all of torch would take a third of a second
     app(prog_name="dsgt")
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dsgt.core import Algorithm, Network
 from dsgt.divergence import DivergedError
-from dsgt.metrics import Metric, Snapshot
+from dsgt.metrics import Metric, Snapshot, due
 from dsgt.problems.base import Problem
 from dsgt.statistics import Kept, packed, unpacked
 
@@ -59,7 +59,8 @@ class Table:
         """The rows of a checkpoint, as far as this table has them."""
         for row in rows:
             if self.due(int(row["round"])):
-                self._add(row)
+                known = {"round", *due(self.metrics, int(row["round"]))}
+                self._add({name: value for name, value in row.items() if name in known})
 
     def measure(self, k: int, state: Any, seconds: float, work: float | Tensor, kept: Mapping[str, Tensor]) -> None:
         """After round k, if it is due and not known from a checkpoint."""
@@ -69,7 +70,7 @@ class Table:
         x = self.network.gather(self.algorithm.model(state))
         problem = self.problem.remembering(gathered(kept, self.network)) if kept else self.problem
         seen = Snapshot(k, x, state, problem, self.network, seconds, self.algorithm, work)
-        row: Row = {"round": k} | {name: metric(seen) for name, metric in self.metrics.items()}
+        row: Row = {"round": k} | {name: metric(seen) for name, metric in due(self.metrics, k).items()}
         self.seconds += time.perf_counter() - begun
         self._check_loss(seen, row.get("loss", 0.0))
         self._add(row)

@@ -75,6 +75,26 @@ class Snapshot:
 Metric: TypeAlias = Callable[[Snapshot], float]
 
 
+@dataclass(frozen=True)
+class Seldom:
+    """A metric that costs much: measured every so many rounds and after the last, where the others are measured too."""
+
+    metric: Metric
+    every: int
+    last: int
+
+    def due(self, k: int) -> bool:
+        return k % self.every == 0 or k == self.last
+
+    def __call__(self, s: Snapshot) -> float:
+        return self.metric(s)
+
+
+def due(metrics: Mapping[str, Metric], k: int) -> dict[str, Metric]:
+    """Those of the metrics that are measured after round k."""
+    return {name: metric for name, metric in metrics.items() if not isinstance(metric, Seldom) or metric.due(k)}
+
+
 def loss(s: Snapshot) -> float:
     """The mean loss over all samples, at the mean model."""
     return float(s.problem.loss(s.mean))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import Any, TypeVar
+
+from dsgt.late import load
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
@@ -63,7 +66,10 @@ def run_tasks(
     at once, and loses only what they were working on.
     """
     pool = ProcessPoolExecutor(
-        min(workers, len(tasks)), mp_context=_Context(), initializer=_begin, initargs=(prepare, *given)
+        min(workers, len(tasks)),
+        mp_context=_Context(),
+        initializer=_begin,
+        initargs=(prepare.__module__, prepare.__name__, *given),
     )
     try:
         running: dict[Future[Found], Task] = {pool.submit(act, task): task for task in tasks}
@@ -88,6 +94,8 @@ def run_tasks(
     pool.shutdown()
 
 
-def _begin(prepare: Callable[..., None], *given: Any) -> None:
+def _begin(module: str, prepare: str, *given: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prepare(*given)
+    begin = getattr(load(module), prepare)
+    gc.freeze()  # what is loaded is no garbage: nobody looks through it again, not at the end either
+    begin(*given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -105,6 +106,7 @@ class Keeper:
         assert self.folder is not None
         assert self._memory is not None
         self._layout = layout().as_json()
+        self._columns = ("round", *columns)
         self._settings = {**settings(), "metrics": ", ".join(columns)}
         if not resume:
             if any_node(self.network, in_use(self.folder.path)):
@@ -159,7 +161,7 @@ class Keeper:
     def _write(self, progress: Progress[Any]) -> None:
         assert self.folder is not None
         assert self._memory is not None
-        columns = [list(row.values()) for row in progress.rows]
+        columns = [[row.get(name, math.nan) for name in self._columns] for row in progress.rows]
         content = {f"state.{name}": t for name, t in tensors(progress.state).items()}
         content |= {f"memory.{name}": t for name, t in self._memory.progress().items()}
         content |= {f"network.{name}": t for name, t in self.network.progress().items()}

@@ -58,6 +58,7 @@ def compare_command(
     tuning_seeds: options.TuningSeeds = None,
     seeds: options.Seeds = None,
     evaluations: options.Evaluations = None,
+    tests: options.Tests = None,
     eval_samples: options.EvalSamples = None,
     node_accuracy: options.NodeAccuracy = None,
     target: options.Target = None,
@@ -94,8 +95,8 @@ def compare_command(
         "methods": methods, "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph,
         "weights": weights, "epochs": epochs, "budget": budget, "batch": batch, "data_dir": data_dir,
         "lrs": lr, "grow": grow, "tuning_seeds": tuning_seeds, "seeds": seeds,
-        "evaluations": evaluations, "target": target, "compute": compute, "latency": latency, "bandwidth": bandwidth,
-        "stragglers": stragglers,
+        "evaluations": evaluations, "tests": tests, "target": target, "compute": compute, "latency": latency,
+        "bandwidth": bandwidth, "stragglers": stragglers,
         "augment": augment, "statistics": statistics, "weight_decay": weight_decay, "momentum": momentum,
         "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
     }  # fmt: skip

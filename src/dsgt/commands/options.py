@@ -163,6 +163,7 @@ TuningSeeds = Annotated[
 ]
 Seeds = Annotated[int | None, _option("seeds", "Reported repetitions, with other shards and batches.", TUNING)]
 Evaluations = Annotated[int | None, _option("evaluations", "How often a run is measured.", TUNING)]
+Tests = Annotated[int | None, _option("tests", "How often of these on the test samples too.", TUNING)]
 EvalSamples = Annotated[
     int | None,
     _option("eval_samples", "Measure on so many training and test samples, drawn once; else on all.", TUNING),

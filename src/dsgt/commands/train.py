@@ -80,6 +80,7 @@ def train_command(
         int, typer.Option(help="Of the shards, the start and the batches.", rich_help_panel=options.EXPERIMENT)
     ] = 0,
     evaluations: options.Evaluations = None,
+    tests: options.Tests = None,
     eval_samples: options.EvalSamples = None,
     node_accuracy: options.NodeAccuracy = None,
     config: options.Config = None,
@@ -131,6 +132,7 @@ def train_command(
     given = {
         "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph, "weights": weights,
         "epochs": epochs, "budget": budget, "batch": batch, "data_dir": data_dir, "evaluations": evaluations,
+        "tests": tests,
         "augment": augment, "statistics": statistics, "weight_decay": weight_decay, "momentum": momentum,
         "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
     }  # fmt: skip
@@ -235,7 +237,8 @@ def _train(
         problem = prepare(job, network, out)
         job.settings.check_oracle(problem, job.method, network.node)
         rounds = job.settings.rounds(problem, job.method)
-        timeless = measurable(problem, nodes=job.settings.node_accuracy)
+        every, seldom = job.settings.every(rounds)
+        timeless = measurable(problem, nodes=job.settings.node_accuracy, every=seldom, last=rounds)
         del timeless["virtual_seconds"]  # real nodes have no such clock
         if first:
             about = f"{job.method}, {rule} weights, lr {job.lr:g}, seed {job.seed}, {rounds} rounds"
@@ -256,7 +259,7 @@ def _train(
                     network,
                     rounds=rounds,
                     lr=job.settings.rate(job.lr, rounds),
-                    every=max(1, rounds // job.settings.evaluations),
+                    every=every,
                     metrics=timeless,
                     seed=job.seed,
                     watch=watch,

@@ -113,8 +113,9 @@ def figure(lines: Sequence[MethodRuns], axis: str = "epochs", width: float | Non
                 continue
             if key == "consensus" and line.centralized:
                 continue  # one model has no distance from itself, only rounding
-            where = _numbers(line.curve(axis)[0], log=False)
-            mean, low, high = (_numbers(values, log) for values in line.curve(key))
+            seen = [at for at in zip(line.curve(axis)[0], *line.curve(key), strict=True) if at[1] is not None]
+            where, *values = zip(*seen, strict=True) if seen else ((),) * 4
+            mean, low, high = (_numbers(some, log) for some in values)
             every = max(1, len(where) // MARKED)
             panel.plot(where, mean, label=f"{line.title}, lr {line.lr:g}", markevery=every, **look)
             panel.fill_between(where, low, high, color=look["color"], alpha=0.15, linewidth=0)

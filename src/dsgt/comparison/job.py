@@ -94,6 +94,8 @@ class Job:
         waits = isinstance(algorithm, Algorithm)
         evaluations = FEW if self.tuning else self.settings.evaluations
         rounds = self.settings.rounds(problem, self.method, self.seed) if waits else evaluations
+        every, seldom = (max(1, rounds // FEW),) * 2 if self.tuning else self.settings.every(rounds)
+        seen = self._metrics(problem, seldom if waits else 1, rounds)
         rows: list[Row] = []
 
         def keep(row: Row) -> None:
@@ -117,8 +119,8 @@ class Job:
                         network,
                         rounds=rounds,
                         lr=self.settings.rate(self.lr, rounds),
-                        every=max(1, rounds // evaluations),
-                        metrics=self._metrics(problem),
+                        every=every,
+                        metrics=seen,
                         seed=self.seed,
                         watch=keep,
                         loss_limit=LOSS_LIMIT,
@@ -134,7 +136,7 @@ class Job:
                         seconds=self.settings.ends.amount,
                         lr=self.lr,
                         every=self.settings.ends.amount / evaluations,
-                        metrics=self._metrics(problem),
+                        metrics=seen,
                         seed=self.seed,
                         watch=keep,
                         loss_limit=LOSS_LIMIT,
@@ -149,11 +151,11 @@ class Job:
             shutil.rmtree(folder, ignore_errors=True)
         return rows
 
-    def _metrics(self, problem: Problem) -> dict[str, Metric]:
+    def _metrics(self, problem: Problem, seldom: int, rounds: int) -> dict[str, Metric]:
         """The first reported seed is the one whose nodes are looked at one by one."""
         if self.tuning:
             return LOSS
-        seen = measurable(problem, nodes=self.settings.node_accuracy)
+        seen = measurable(problem, nodes=self.settings.node_accuracy, every=seldom, last=rounds)
         return seen | (apart(problem) if self.seed == self.settings.reported_seeds[0] else {})
 
 

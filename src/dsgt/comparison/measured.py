@@ -26,12 +26,18 @@ LOSS = {key: MEASURED[key] for key in ("epochs", "loss")}
 """All that is asked of a run that tunes a learning rate."""
 
 
-def measurable(problem: Problem, *, nodes: bool = True) -> dict[str, metrics.Metric]:
-    """Those of them that this problem has: an accuracy needs labelled test samples. ``nodes``: also of each node."""
+def measurable(problem: Problem, *, nodes: bool = True, every: int = 1, last: int = 0) -> dict[str, metrics.Metric]:
+    """Those of them that this problem has: an accuracy needs labelled test samples. ``nodes``: also of each node.
+
+    What needs the test samples is measured every ``every`` rounds, and after the last."""
     test = getattr(problem, "test", None)
     labelled = isinstance(test, Samples) and test.labelled
     wanted = {name: metric for name, metric in MEASURED.items() if labelled or "accuracy" not in name}
-    return {name: metric for name, metric in wanted.items() if nodes or not name.startswith("node_")}
+    return {
+        name: metrics.Seldom(metric, every, last) if "accuracy" in name else metric
+        for name, metric in wanted.items()
+        if nodes or not name.startswith("node_")
+    }
 
 
 APART = "apart_"

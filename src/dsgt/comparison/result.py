@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections import Counter
@@ -167,16 +168,15 @@ class Comparison:
         about = {"settings": self.settings.model_dump(mode="json"), "versions": versions(), "selection": SELECTION}
         (folder / "settings.json").write_text(json.dumps(about, indent=2) + "\n")
         (folder / "rows.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in self.rows))
-        self.table().to_csv(folder / "table.csv")
+        _write(folder / "table.csv", [self._line(line) for line in self.lines])
         drawn = self.plot(width=figure_width)
         drawn.savefig(folder / "comparison.pdf", metadata={"CreationDate": None})  # same numbers, same file
+        drawn.set_layout_engine("none")  # everything has its place now
         drawn.savefig(folder / "comparison.png")
         self._save_panels(folder)
         return folder
 
     def _save_panels(self, folder: Path) -> None:
-        import pandas as pd
-
         from dsgt.comparison.figure import shown_panels
 
         converged = [line for line in self.lines if line.converged]
@@ -189,13 +189,22 @@ class Comparison:
                 for at, mean, low, high in zip(
                     zip(*(line.curve(axis)[0] for axis in AXES), strict=True), *line.curve(key), strict=True
                 )
+                if mean is not None
             ]
-            pd.DataFrame(points).to_csv(folder / f"comparison-{key}.csv", index=False)
+            _write(folder / f"comparison-{key}.csv", points)
 
 
 def versions() -> dict[str, str]:
     """Of what the numbers depend on."""
     return {"dsgt": __version__, "torch": torch.__version__, "numpy": np.__version__, "scipy": scipy.__version__}
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """As CSV; what is no number is left empty. pandas would take longer to load than to write."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0] if rows else (), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: None if v != v else v for k, v in row.items()} for row in rows)
 
 
 def _finite(row: Row) -> Row:

@@ -181,8 +181,10 @@ class Settings(BaseModel):
     """Repetitions by which learning rates are chosen; other ones than those reported."""
     seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method")] = 5
     """Repetitions that are reported, each with other shards and batches."""
-    evaluations: Count = 40
+    evaluations: Count = 20
     """How often a run is measured."""
+    tests: Count = 5
+    """How often of these on the test samples too: the accuracies of the mean model and of every node's own."""
     eval_samples: Count | None = None
     """Measure on so many training and so many test samples, drawn once; on all by default."""
     node_accuracy: bool = True
@@ -278,6 +280,11 @@ class Settings(BaseModel):
     def rate(self, lr: float, rounds: int) -> float | Callable[[int], float]:
         """The learning rate of every round."""
         return named_schedule(self.schedule)(lr, rounds)
+
+    def every(self, rounds: int) -> tuple[int, int]:
+        """Every how many rounds a run of so many is measured, and every how many on the test samples too."""
+        every = max(1, rounds // self.evaluations)
+        return every, every * max(1, self.evaluations // self.tests)
 
     def with_rounds(self, name: str) -> Algorithm[Any]:
         """One of the methods, where it must have rounds."""

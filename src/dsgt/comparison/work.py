@@ -16,6 +16,7 @@ from dsgt.comparison.settings import Settings
 from dsgt.extras import explained
 from dsgt.processes import POLL_SECONDS, queue, run_tasks
 from dsgt.run import Spent
+from dsgt.topologies.usable import known as known_weights
 
 with explained():
     import cloudpickle
@@ -74,7 +75,7 @@ def run_jobs(
 
     act = partial(_work, checkpoints=checkpoints)
     # what is defined in a script or a notebook goes there by value
-    given = (said, cloudpickle.dumps(jobs[0].settings))
+    given = (said, cloudpickle.dumps((jobs[0].settings, known_weights)))
     tasks = run_tasks(
         act,
         whiches(jobs),
@@ -94,7 +95,9 @@ _settings: Settings
 
 def _prepare(said: SimpleQueue[Said], settings: bytes) -> None:
     global _said, _settings
-    _said, _settings = said, pickle.loads(settings)
+    _said = said
+    _settings, weights = pickle.loads(settings)
+    known_weights.update(weights)
 
 
 def _work(which: Which, checkpoints: Checkpoints | None) -> list[Row]:

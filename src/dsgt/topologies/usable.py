@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from dsgt.core import Needs, Weights
 from dsgt.topologies.changing import as_weights
 from dsgt.topologies.names import named_network
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.suited import suited
 
+Asked = tuple[str, Needs, str, int, str]
+Found = tuple[Weights, str]
 
-@lru_cache(maxsize=64)
-def usable_weights(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> tuple[Weights, str]:
+known: dict[Asked, Found] = {}
+"""What was found before. A worker process is told, and then needs no graphs."""
+MOST_KNOWN = 64
+
+
+def usable_weights(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> Found:
     """The weights of the file or the rule, or the nearest that a method of these needs may use, and what they are."""
+    asked = name, needs, graph, nodes, rule
+    if asked not in known:
+        found = _found(*asked)
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[asked] = found
+    return known[asked]
+
+
+def _found(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> Found:
     network = named_network(graph, nodes)
     if network.W is not None and not complaints(needs, as_weights(network.W)):
         return as_weights(network.W), "file"

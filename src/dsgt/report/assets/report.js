@@ -32,8 +32,11 @@
     // Lines that coincide are seen both: the upper is the narrower.
     const width = (i) => 1.8 + Math.min(2, 0.7 * (data.methods.length - 1 - i));
     const traces = drawn.flatMap((i) => {
-      const x = data.curves.lines[i].x[state.axis];
-      const { mean, low, high } = curve(i);
+      // Not everything is measured as often as the loss.
+      const seen = [...curve(i).mean.keys()].filter((k) => curve(i).mean[k] !== null);
+      const those = (values) => values && seen.map((k) => values[k]);
+      const x = those(data.curves.lines[i].x[state.axis]);
+      const [mean, low, high] = [curve(i).mean, curve(i).low, curve(i).high].map(those);
       const line = {
         x, y: mean.map(visible), name: names[i], mode: mean.length > 1 ? "lines" : "markers",
         line: { color: own(i), width: width(i), dash: dash(i) }, hovertemplate: "%{y:.4~g}",
