@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -26,15 +25,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import torch
-from faults.hosts import CABLE, Hosts, forbidden, two_hosts
 from rich.console import Console
 from rich.table import Table
-from support.launch import environment, free_port
 from torch import nn
 
 import dsgt
 from dsgt.algorithms.named import method
 from dsgt.core import Network
+from faults.hosts import CABLE, Hosts, forbidden, two_hosts
+from support.launch import environment, free_port
 
 M = 1_000_000
 METHODS = {

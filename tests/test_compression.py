@@ -28,6 +28,7 @@ from dsgt.compression import (
     WireError,
     compressor,
 )
+from dsgt.compression.modulo import Modulo
 from dsgt.compression.wires import squeezed, squeezed_length, stretched
 from dsgt.core import tensors
 from dsgt.networks import Clocked, Dense
@@ -58,8 +59,6 @@ def vector(n: int = N, dtype: torch.dtype = F64, m: int = M) -> Tensor:
 @every
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_everyone_reads_the_same_bits_from_a_wire_as_long_as_said(compress: Compressor, dtype: torch.dtype):
-    if dtype is torch.bfloat16 and isinstance(compress, LowRank):
-        pytest.skip("torch factors no matrices in half precision; an Optimizer's vectors are float32")
     v = vector(dtype=dtype)
     packed = compress(v, Dense(W).at(5))
     assert packed.wire.dtype is torch.uint8
@@ -123,6 +122,19 @@ def test_a_corrupted_wire_gives_an_error_or_a_finite_vector_of_the_right_length(
     assert length == whole
     assert found.shape == (M,)
     assert found.isfinite().all()
+
+
+@given(st.binary(min_size=4 + M, max_size=4 + M), st.sampled_from([2, 4, 8]))
+@settings(max_examples=50, deadline=None)
+def test_a_corrupted_wire_of_moniqua_is_noticed_or_as_good_as_another(raw: bytes, bits: int):
+    modulo, x = Modulo(theta=1.0, bits=bits), vector(1)
+    wire = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+    found, right = modulo.read(wire[None, : modulo.bytes(M)], x)
+    assert found.shape == x.shape
+    assert right.shape == (1, 1)
+    assert (found - x).abs().max() <= modulo.period / 2 + 1e-12
+    with pytest.raises(WireError, match="expected"):
+        modulo.read(wire[None, : modulo.bytes(M) - 1], x)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -320,6 +332,70 @@ def test_dcd_diverges_where_its_compressor_is_too_rough_and_the_error_says_so():
         dsgt.DivergedError, match=r"it bears compressors whose error is smaller than the vector: take more"
     ):
         path(dsgt.DCDPSGD(RandK(0.2)), quadratic(N).full, 4000, lr=0.2)
+
+
+@pytest.mark.parametrize("name", ["choco", "beer", "c-gt", "lead", "cedas", "deepsqueeze", "docom", "motef"])
+def test_a_method_named_without_a_compressor_or_a_gamma_learns_the_digits_on_a_ring_of_16(name: str):
+    """What is chosen for a user who chooses nothing; four times the gamma diverges with top-k."""
+    data, nodes = dsgt.data.digits()[0], 16
+    shards = dsgt.data.partition.dirichlet(data.targets, nodes, alpha=0.1, seed=1)
+    problem = dsgt.problems.Logistic(data, shards, dsgt.data.WithReplacement(batch=16 * nodes), l2=1e-3)
+    ring = dsgt.topologies.metropolis(dsgt.topologies.ring(nodes))
+    measured = {"loss": dsgt.metrics.node_loss_mean}
+    rows = dsgt.run(method(name), problem, ring, rounds=300, lr=0.3, every=150, metrics=measured).rows
+    losses = [row["loss"] for row in rows]
+    assert losses[0] == pytest.approx(math.log(10))
+    assert losses[0] - 0.05 > losses[1] > losses[2]
+
+
+def test_a_gamma_too_large_for_the_compressor_is_named_where_a_run_diverges():
+    with pytest.raises(dsgt.DivergedError, match=r"gamma or lr is too large for this compressor: take a smaller one"):
+        path(dsgt.BEER(Quantise(1), gamma=1.0), quadratic(N).full, 4000)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_models_in_half_precision_send_wires_of_their_float32_copies(dtype: torch.dtype):
+    def act(network) -> list[tuple]:
+        found = []
+        for algorithm, kind in itertools.product(
+            (dsgt.BEER(TopK(0.1), 0.3), dsgt.LEAD(), dsgt.BEER(LowRank(1), 0.3)), (dtype, torch.float32)
+        ):
+            model, before = torch.nn.Linear(20, 4).to(kind), network.traffic.bytes
+            optimizer = dsgt.Optimizer(model.parameters(), algorithm, network, lr=0.1, start="node 0")
+            inputs = torch.randn(64, 20, generator=torch.Generator().manual_seed(network.node)).to(kind)
+            for _ in range(60):
+                optimizer.zero_grad()
+                loss = (model(inputs) - inputs[:, :4] - network.node).float().square().mean()
+                loss.backward()
+                optimizer.step()
+            found.append((next(model.parameters()).dtype, network.traffic.bytes - before, float(loss.detach())))
+        return found
+
+    for seen in dsgt.networks.memory.in_threads(np.full((2, 2), 0.5), act, timeout=60):
+        for half, full in zip(seen[::2], seen[1::2], strict=True):
+            assert half[0] is dtype
+            assert half[1] == full[1]
+            assert half[2] == pytest.approx(full[2], rel=0.1)
+
+
+@every
+def test_the_simulator_mixes_wires_of_half_precision(compress: Compressor):
+    network = Dense(W)
+    for dtype in (torch.bfloat16, torch.float16):
+        v = vector(dtype=dtype)
+        packed = compress(v, network.at(0))
+        flow = network.at(0).flow(packed)
+        assert flow.dtype is dtype
+        exact = torch.from_numpy(W - np.eye(N)) @ packed.value.double()
+        assert (flow.double() - exact).norm() < 0.1 * exact.norm()  # a few roundings of 8 bits
+
+
+def test_a_run_in_bfloat16_goes_on():
+    a = vector(dtype=torch.bfloat16)
+    states = dsgt.iterate(dsgt.LEAD(), lambda x, k: x - a, W, torch.zeros(M, dtype=a.dtype), 0.1)
+    x = next(itertools.islice(states, 100, None)).x
+    assert x.dtype is torch.bfloat16
+    assert (x.double() - a.double().mean(dim=0)).norm(dim=1).max() < 0.5
 
 
 def test_float32_drifts_slowly_and_beginning_anew_cures_it():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from dsgt.core import Algorithm, Network
@@ -84,8 +85,8 @@ def check_finite(g: Tensor, network: Network, k: int, lr: float, hint: str = "")
 
 
 def _total(g: Tensor) -> float:
-    """A number that is finite only if all of g is; for a small g NumPy is the quicker one to ask."""
-    if g.is_cpu and g.numel() <= 10_000 and not g.requires_grad:
+    """A number that is finite only if all of g is; for a small g NumPy, which knows no bfloat16, is quicker to ask."""
+    if g.is_cpu and g.numel() <= 10_000 and not g.requires_grad and g.dtype is not torch.bfloat16:
         numbers = g.numpy()
         return float(np.vdot(numbers, numbers))
     return float(g.detach().sum())

@@ -8,7 +8,9 @@ flows, which do not drift. Both messages travel while the next gradient is compu
 full. C = identity and gamma = 1 is GNSD.
 mean(v) = mean(s) always, whatever the compressor loses: so it is exact on different data.
 Guarantee: O(1/K) for smooth functions with exact gradients, linear under the PL condition, for any contraction C and
-any difference of the nodes' data, if gamma and lr are small enough (Zhao et al., 2022, Theorems 3.3 and 3.5).
+any difference of the nodes' data, if gamma and lr are small enough (Zhao et al., 2022).
+gamma falls with the share that is sent: about five times that of top-k, 0.5 with 4 bits (docs/compression.md). Two bits
+are no contraction, and diverge with any gamma.
 Zhao, Li, Li, Richtarik and Chi, BEER: fast O(1/T) rate for decentralized nonconvex optimization with communication
 compression, 2022.
 """
@@ -39,7 +41,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class BEER(Compressed[State]):
-    gamma: float = parameter(0.1, "how far a node moves towards its neighbours' copies", above=0, most=1)
+    gamma: float = parameter(0.05, "how far a node moves towards its neighbours' copies", above=0, most=1)
 
     needs: ClassVar[Needs] = Needs(symmetric=True, static=True)
     sends: ClassVar[int] = 2

@@ -7,8 +7,8 @@
 H is the copy that all neighbours know; (W - I) H is kept as a sum of flows. It begins with H = X, told once in full.
 C = identity and gamma = 1 is Exact Diffusion. A change of lr throws d off until it has found its length again: under a
 schedule use LEAD.
-sum(d) = 0 always. Guarantee: linear on strongly convex functions with exact gradients, and O(1/(n K)) with noise, for
-unbiased C (Huang and Pu, 2023, Theorems 1 and 2).
+sum(d) = 0 always. Guarantee: with noise and a falling lr the rate of centralized SGD, O(1/(n K)) on strongly convex
+functions, for unbiased C if alpha and gamma are small enough for its error (Huang and Pu, 2023).
 Huang and Pu, CEDAS: a compressed decentralized stochastic gradient method with improved convergence, 2023.
 """
 

@@ -5,8 +5,9 @@
 
 No copies of neighbours are kept, so W may change from round to round. C = identity and gamma = 1 is adapt-then-combine
 D-PSGD.
-Guarantee: O(1/sqrt(n K)) with noise for any contraction C, if gamma is small enough (Tang et al., 2019, Theorem 1). A
+Guarantee: O(1/sqrt(n K)) with noise for any contraction C, if gamma is small enough (Tang et al., 2019). A
 constant step stops beside the optimum by O(lr) and by what of the models themselves is left out: see CHOCO for less.
+So it wants a compressor that keeps something of every number; with top-k of 1 % it hardly learns.
 Tang, Lian, Qiu, Yuan, Zhang, Zhang and Liu, DeepSqueeze: decentralization meets error-compensated compression, 2019.
 """
 
@@ -18,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from dsgt.compression import Compressed
+from dsgt.compression import Compressed, Compressor, Quantise
 from dsgt.core import Mix, Needs, parameter
 
 
@@ -29,7 +30,8 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class DeepSqueeze(Compressed[State]):
-    gamma: float = parameter(0.1, "how far a node moves towards what its neighbours sent", above=0, most=1)
+    compress: Compressor = parameter(Quantise(4), "what of a model is sent")
+    gamma: float = parameter(0.5, "how far a node moves towards what its neighbours sent", above=0, most=1)
 
     needs: ClassVar[Needs] = Needs(symmetric=True)
     sends: ClassVar[int] = 1

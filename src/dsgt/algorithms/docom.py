@@ -6,7 +6,7 @@
 
 beta = 1 is BEER. A round costs two gradients of a batch.
 Guarantee: O(1/K^(2/3)) of the squared gradient's norm for smooth functions and any contraction C, with lr and beta that
-fall with the number of rounds (Yau and Wai, 2023, Theorem 1). A constant lr and beta leave a floor of noise.
+fall with the number of rounds (Yau and Wai, 2023). A constant lr and beta leave a floor of noise.
 Yau and Wai, DoCoM: compressed decentralized optimization with near-optimal sample complexity, 2023.
 """
 

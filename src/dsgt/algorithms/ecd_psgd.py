@@ -4,7 +4,7 @@
     Z' = (1 - t/2) X + (t/2) X',   T' = (1 - 2/t) T + (2/t) C(Z'),   t = 1, 2, ...
 
 (W - I) T is kept as F. Its first message is the model in full. C = identity is D-PSGD.
-Guarantee: O(1/sqrt(n K)) with noise for an unbiased C of bounded variance (Tang et al., 2018, Theorem 3). With a
+Guarantee: O(1/sqrt(n K)) with noise for an unbiased C of bounded variance (Tang et al., 2018). With a
 variance that grows with the vector, as quantising has, t/2 times a step's length must not grow: take 8 bits and a
 falling lr. O(lr) beside the optimum when the nodes' data differ.
 Tang, Gan, Zhang, Zhang and Liu, Communication compression for decentralized training, 2018.

@@ -6,7 +6,7 @@
 
 Right while neighbours' coordinates differ by less than theta. A sum of what Q leaves out travels too: who reads another
 sum than was sent has a theta too small; its model becomes NaN, which ends the run.
-Guarantee: O(1/sqrt(n K)) with noise, as D-PSGD (Lu and De Sa, 2020, Theorem 2); O(lr) beside the optimum.
+Guarantee: O(1/sqrt(n K)) with noise, as D-PSGD (Lu and De Sa, 2020); O(lr) beside the optimum.
 Lu and De Sa, Moniqua: modulo quantized communication in decentralized SGD, 2020.
 """
 

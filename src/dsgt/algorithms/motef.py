@@ -6,7 +6,7 @@
 
 lam = 1 is BEER.
 Guarantee: O(1/sqrt(n K)) with noise for smooth functions, any contraction C and any difference of the nodes' data, with
-lr and lam that fall with the number of rounds (Islamov, Gao and Stich, 2024, Theorem 1).
+lr and lam that fall with the number of rounds (Islamov, Gao and Stich, 2024).
 Islamov, Gao and Stich, Towards faster decentralized stochastic optimization with communication compression, 2024.
 """
 

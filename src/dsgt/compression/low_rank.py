@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dsgt.compression.base import Compressor, Draw
+from dsgt.compression.quantised import working
 from dsgt.compression.wires import cut, finite, joined
 
 
@@ -58,7 +59,8 @@ class LowRank(Compressor):
         for part, (a, b, thin) in zip(v.split([a * b for a, b, _ in matrices], dim=-1), matrices, strict=True):
             if thin:
                 M = part.unflatten(-1, (a, b))
-                P = torch.linalg.qr(M @ next(drawn).unflatten(-1, (b, self.rank))).Q
+                seen = M @ next(drawn).unflatten(-1, (b, self.rank))
+                P = torch.linalg.qr(seen.to(working(v.dtype))).Q.to(v.dtype)
                 sent += [P.flatten(-2), (P.mT @ M).flatten(-2)]
             else:
                 sent.append(part)

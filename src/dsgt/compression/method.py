@@ -19,6 +19,9 @@ class Compressed(Algorithm[S]):
 
     needs_unbiased: ClassVar[bool] = False
     """Whether the compressor's mean must be the vector itself."""
+    diverges: ClassVar[str] = (
+        "gamma or lr is too large for this compressor: take a smaller one, or send more, as top-k:0.1 or quantise:8 do"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
