@@ -73,6 +73,17 @@ def test_a_conjugate_is_where_the_gradient_is_u_and_a_resolvent_where_the_step_e
 
 @each
 @torch.no_grad()
+def test_who_gives_its_gradient_no_weight_is_not_asked_and_the_others_find_the_same(name: str):
+    problem = MADE[name]()
+    f, u, j = problem.local(0), drawn(4, problem.dim, seed=3), torch.tensor([[0], [1], [2], [3]])
+    all_asked = f.inverse(u, j, 4, 2.0, 0.5, u)
+    some = f.inverse(u, j, 4, 2.0, torch.tensor([[0.5], [0.0], [0.5], [0.0]], dtype=F64), u)
+    assert (some[[0, 2]] - all_asked[[0, 2]]).norm() < 1e-12
+    assert torch.allclose(some[[1, 3]], u[[1, 3]] / 2, rtol=1e-14, atol=0)
+
+
+@each
+@torch.no_grad()
 def test_a_node_alone_finds_what_the_simulator_finds_for_it(name: str):
     problem = MADE[name]()
     f, u = problem.local(0), drawn(4, problem.dim, seed=3)

@@ -73,9 +73,14 @@ class Logistic(LinearModel):
         def inverse(r: Tensor, j: Tensor, own: Number, weight: Number, near: Tensor) -> Solutions:
             rows, weights = padded(*parts.ragged(j), per_sample)
             R = r.view(-1, self.dim)
-            equation = Equation(self, rows, column(weight, R)[..., None] * weights, column(own, R), R)
-            x = newton.solve(near.view(R.shape), equation.residual, equation.derivative, goal=goal(R))
-            return Solutions(accepted(x, equation.residual(x), R).view(r.shape), equation.gradients)
+            a, b = (column(number, R).expand(len(R), 1) for number in (own, weight))
+            asked = b[:, 0] != 0  # of the others own x = r
+            some = slice(None) if bool(asked.all()) else asked.nonzero()[:, 0]
+            equation = Equation(self, rows[some], (b[..., None] * weights)[some], a[some], R[some])
+            found = newton.solve(near.view(R.shape)[some], equation.residual, equation.derivative, goal=goal(R[some]))
+            x = R / a
+            x[some] = accepted(found, equation.residual(found), R[some])
+            return Solutions(x.view(r.shape), equation.gradients)
 
         return inverse
 
