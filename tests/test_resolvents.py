@@ -319,6 +319,7 @@ def test_who_cannot_invert_gradients_is_refused_before_any_work(name: str, monke
 BAD = [
     (f"dsba:q={Q + 1}", 0.1, "q is 7, but node 0 holds 6 samples"),
     ("dsba:q=6,limit=1e-7", 0.1, "takes 9.6e-07 GB"),
+    ("adfs:q=6,limit=1e-6", 0.1, "takes 1.92e-06 GB, and the limit is 1e-06 GB"),
     (f"adfs:q={Q + 1}", 0.1, "q is 7, but node 0 holds 6 samples"),
     (f"adfs:q={Q}", 0.0, "ADFS needs functions with a penalty.*l2 is 0: use"),
 ]

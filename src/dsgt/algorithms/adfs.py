@@ -14,27 +14,31 @@ Hendrikx, Bach and Massoulie, An accelerated decentralized stochastic proximal a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from dsgt.algorithms.esdacd import ESDACD, State
-from dsgt.core import Local, Mix, Network, Oracle, parameter
+from dsgt.core import Local, Mix, Network, parameter
 from dsgt.oracles.virtual_nodes import VirtualNodes
 
 
 @dataclass(frozen=True)
 class ADFS(ESDACD):
     q: int = parameter(10, "parts that every node's samples are cut into, each of which is a virtual node", least=1)
+    limit: float = parameter(2.0, "gigabytes that the virtual nodes of the nodes here may take", above=0)
 
     zero_sum: ClassVar[str | None] = None  # virtual nodes hold the rest
-    asks: ClassVar[Oracle[Any]] = VirtualNodes()
+
+    @property
+    def asks(self) -> VirtualNodes:  # type: ignore[override]
+        drawn = (self.edges.steps, self.edges.pairs.ends) if self.edges else ()
+        return VirtualNodes(self.q, self.limit, *drawn)
 
     def fitted(self, network: Network, f: Local) -> ADFS:
         from dsgt.topologies.drawn_edges import DrawnParts  # here: who lists methods waits for no graphs
 
-        edges = DrawnParts.of(network, f, self.q, self.seed)
-        return self.knowing(edges=edges, asks=VirtualNodes(edges.steps, edges.pairs.ends))
+        return self.knowing(edges=DrawnParts.of(network, f, self.q, self.seed))
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
         rho, step, ratio = self.edges.at(mix.k)

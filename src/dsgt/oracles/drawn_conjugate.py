@@ -27,6 +27,7 @@ class DrawnConjugate(Oracle[Last]):
     """The two nodes of round k."""
 
     wants: ClassVar[tuple[str, ...]] = ("inverse", "penalty")
+    keeps: ClassVar[int] = 1
 
     def init(self, f: Local, x: Tensor) -> Last:
         return Last(torch.zeros_like(x))

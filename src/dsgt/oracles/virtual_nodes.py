@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 
 from dsgt import randomness
-from dsgt.core import Local, Oracle
+from dsgt.core import Local, Oracle, parameter
 from dsgt.oracles.drawn_conjugate import charge, solved
+from dsgt.oracles.table import fits
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 SAMPLES = 105
@@ -84,21 +85,29 @@ class Virtual(NamedTuple):
 
 @dataclass(frozen=True)
 class VirtualNodes(Oracle[Virtual]):
+    q: int = parameter(10, "parts that every node's samples are cut into, each of which is a virtual node", least=1)
+    limit: float = parameter(2.0, "gigabytes that the virtual nodes of the nodes here may take", above=0)
     steps: Steps | None = field(default=None, repr=False)
     ends: Callable[[int], tuple[int, int] | None] = field(default=lambda k: None, repr=False)
     """The edge of round k; None where it is a part's."""
 
     wants: ClassVar[tuple[str, ...]] = ("inverse", "part", "penalty")
 
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return 2 * self.q
+
+    def check(self, f: Local, x: Tensor) -> None:
+        f.check(self.wants, self.q)
+        fits(x, self.keeps, self.limit, f"v and y of q = {self.q} virtual nodes", "or use fewer parts")
+
     def init(self, f: Local, x: Tensor) -> Virtual:
-        assert self.steps is not None, "ADFS is fitted to a problem before it begins"
-        q = self.steps.L.shape[1]
-        zero = x.new_zeros(*x.shape[:-1], q, x.shape[-1])
-        return Virtual(zero, zero.clone(), torch.zeros(*x.shape[:-1], q, dtype=torch.int64, device=x.device))
+        zero = x.new_zeros(*x.shape[:-1], self.q, x.shape[-1])
+        return Virtual(zero, zero.clone(), torch.zeros(*x.shape[:-1], self.q, dtype=torch.int64, device=x.device))
 
     def ask(self, memory: Virtual, f: Local, x: Tensor, k: int, lr: float) -> tuple[Tensor, Virtual]:
         s = self.steps
-        assert s is not None
+        assert s is not None, "ADFS is fitted to a problem before it begins"
         if self.ends(k) is not None:
             return x / s.c, memory
         node, u = s.part(k)
