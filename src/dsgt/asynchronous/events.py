@@ -140,7 +140,9 @@ class Events:
         """What is new waits for the link, and what may leave does."""
         mail, waiting = self.nodes[i].mail, self._waiting[i]
         if mail.changed:
-            waiting.update((r, None) for r in self._turns[i] if r in mail.changed)
+            for r in self._turns[i]:
+                if r in mail.changed:
+                    waiting[r] = None
             mail.changed.clear()
         while waiting and not self._busy[i]:
             r = next(iter(waiting))

@@ -121,7 +121,9 @@ class Mail:
         self._asked_at = 0
         self.changed: dict[int, None] = {}
         """Who has not been sent the newest letter, in the order of asking."""
-        self._dtype, self._double = like.dtype, torch.float64 if isinstance(like, Tensor) else np.float64
+        tensors = isinstance(like, Tensor)
+        self._dtype, self._double = like.dtype, torch.float64 if tensors else np.dtype(np.float64)
+        self._maximum: Any = torch.maximum if tensors else np.maximum
         self._everybody = dict.fromkeys(links.tells)
         self._draws = randomness.Draws(seed, WHOM, links.node)
 
@@ -142,7 +144,7 @@ class Mail:
         for j in self.links.hears:
             letter = self.of[j].letter
             if letter is not None and letter.said is not None:
-                v = torch.maximum(v, letter.said) if isinstance(v, Tensor) else np.maximum(v, letter.said)
+                v = self._maximum(v, letter.said)
         return v
 
     def push(self, v: Tensor) -> Tensor:

@@ -92,15 +92,15 @@ def same_samples(
     scale: float,
     l2: float,
 ) -> Callable[[Tensor, Which], Tensor]:
-    """One node with r models (r, C d), and the same samples for all: (x, k) -> the gradients, (r, C d)."""
+    """One node with r models (r, C d), and the same samples for all: (x, k) -> the gradients, (r, C d). It is so
+    short that ``np.errstate`` is left to whoever calls it often."""
     rows = table.numpy()
 
-    @np.errstate(over="ignore", invalid="ignore")
     def oracle(x: Tensor, k: Which) -> Tensor:
-        samples = drawn(k)
+        samples, runs = drawn(k), x.shape[0]
         A, flat = rows.take(samples.numpy(), 0), x.numpy().reshape(-1, rows.shape[1])
-        z = torch.from_numpy(np.dot(flat, A.T)).view(len(x), scores, -1)
-        slope = slope_(z, samples.expand(len(x), -1)).numpy()
+        z = torch.from_numpy(np.dot(flat, A.T).reshape(runs, scores, -1))
+        slope = slope_(z, samples.expand(runs, -1)).numpy()
         g = np.dot(slope.reshape(len(flat), -1), A)
         g *= scale
         if l2:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dsgt.asynchronous.core import AsyncAlgorithm, Rate
 from dsgt.asynchronous.mail import Mail
-from dsgt.asynchronous.push_sum import is_light, joined, push, quotient, take
+from dsgt.asynchronous.push_sum import is_light, joined, of_all_runs, push, quotient, take
 from dsgt.core import Needs, parameter
 
 
@@ -48,9 +48,10 @@ class AsySPA(AsyncAlgorithm[State]):
     def wake(self, s: State, g: Tensor, mail: Mail, lr: Rate) -> State:
         if is_light(s.w, self.floor):
             return self.rest(s, mail)._replace(latest=mail.highest(s.latest))  # the step is made up for later
-        step = sum(lr(t) for t in range(int(s.clock.max()), int(s.latest.max()) + 1))  # equal in all runs
+        step = sum(lr(t) for t in range(int(of_all_runs(s.clock)), int(of_all_runs(s.latest)) + 1))
         u, w = push(s.u - step * g, s.w, mail)
-        return State(quotient(u, w, self.floor, s.x), u, w, s.latest + 1, latest=mail.highest(s.latest + 1))
+        clock = s.latest + 1
+        return State(quotient(u, w, self.floor, s.x), u, w, clock, latest=mail.highest(clock))
 
     def rest(self, s: State, mail: Mail) -> State:
         u, w = take(s.u, s.w, mail)
