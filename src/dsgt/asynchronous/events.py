@@ -59,14 +59,14 @@ class Events:
         absences: Sequence[Absence] = (),
         seed: int = 0,
         runs: int = 1,
+        activity: list[tuple[int, float, float]] | None = None,
     ) -> None:
-        """runs: how many the tensors hold; bytes are counted for one."""
+        """runs: how many the tensors hold; bytes are counted for one. activity: is told (node, from, to) of every
+        gradient, when it begins."""
         self.nodes, self.gradient, self.times, self.link = nodes, gradient, times, link
         self.now, self.wakes, self.letters, self.bytes, self.events = 0.0, 0, 0, 0, 0
-        self.activity: list[tuple[int, float, float]] | None = None
-        """Where somebody wants to know who works when: (node, from, to) of every gradient."""
         self._heap: list[tuple[float, int, int, int, Any]] = []
-        self._order, self._runs = 0, runs
+        self._order, self._runs, self._activity = 0, runs, activity
         n = len(nodes)
         self._turns = [sorted(node.mail.links.tells, key=lambda r, i=node.i: who_is_first(i, r, n)) for node in nodes]  # type: ignore[misc]
         self._waiting: list[dict[int, None]] = [{} for _ in nodes]
@@ -114,8 +114,8 @@ class Events:
         if not seconds > 0:
             raise ValueError(f"gradients of node {i} take {seconds} seconds; in virtual time they take some: above 0")
         end = self.now + seconds
-        if self.activity is not None:
-            self.activity.append((i, self.now, end))
+        if self._activity is not None:
+            self._activity.append((i, self.now, end))
         self._at(end, WAKE, i, self._life[i])
 
     def _wake(self, i: int) -> None:

@@ -60,8 +60,9 @@ def run_async(
     A run whose measured loss is above ``loss_limit``, or no finite number, is stopped with ``DivergedError``.
     """
     grid = Grid(
-        algorithm, problem, network, lrs=[lr], seeds=[seed], x0=x0, absences=absences, metrics=metrics, watch=watch
-    )
+        algorithm, problem, network, lrs=[lr], seeds=[seed], x0=x0, absences=absences, metrics=metrics,
+        watch=None if watch is None else lambda r, row: watch(row),
+    )  # fmt: skip
     (result,) = grid.run(seconds=seconds, every=every, loss_limit=loss_limit)
     if isinstance(result, DivergedError):
         raise result
@@ -82,8 +83,9 @@ class Grid:
         x0: Tensor | None = None,
         absences: Sequence[Absence] = (),
         metrics: Mapping[str, Metric] | None = None,
-        watch: Callable[[Row], None] | None = None,
+        watch: Callable[[int, Row], None] | None = None,
     ) -> None:
+        """``watch`` is shown the number of a run and its new row."""
         self.network = _timed(network)
         _check(algorithm, problem, self.network)
         self.algorithm, self.problem, self.watch = algorithm, problem, watch
@@ -111,6 +113,7 @@ class Grid:
             absences=absences,
             seed=self.network.seed,
             runs=runs,
+            activity=self.network.activity,
         )
         self.rows: list[list[Row]] = [[] for _ in self.pairs]
         self.diverged: dict[int, DivergedError] = {}
@@ -164,7 +167,23 @@ class Grid:
                 continue
             self.rows[r].append(row)
             if self.watch is not None:
-                self.watch(row)
+                self.watch(r, row)
+
+
+def played(algorithm: AsyncAlgorithm[Any], problem: Problem, network: Clocked) -> Events:
+    """Who wakes when and hears what, which does not depend on the numbers: with gradients of zero."""
+    x = problem.start(0)
+    nodes = [
+        Node(algorithm, Links.of(network.weights, i), x, lambda k: 0.0, seed=network.seed) for i in range(problem.nodes)
+    ]
+    return Events(
+        nodes,
+        lambda i, x, k: torch.zeros_like(x),
+        times=network.times,
+        link=network.link,
+        seed=network.seed,
+        activity=network.activity,
+    )
 
 
 def _timed(network: NetworkLike) -> Clocked:

@@ -18,7 +18,7 @@ from dsgt.comparison import Comparison, Job, News, Point, Settings, Sweep, compa
 from dsgt.comparison.measured import Row
 from dsgt.comparison.method_runs import reached_at_once
 from dsgt.comparison.notes import notes
-from dsgt.comparison.result import SELECTION
+from dsgt.comparison.result import SELECTION, check_axis
 from dsgt.extras import require
 from dsgt.report.verdict import verdict
 from dsgt.run import Spent
@@ -48,6 +48,7 @@ def compare_command(
     weights: options.Weights = None,
     epochs: options.Epochs = None,
     budget: options.Budget = None,
+    seconds: options.Seconds = None,
     batch: options.Batch = None,
     data_dir: options.DataDir = None,
     weight_decay: options.WeightDecay = None,
@@ -71,6 +72,7 @@ def compare_command(
         Path, typer.Option(help="Where settings, rows, figures and the report go.", rich_help_panel=options.OUTPUT)
     ] = Path("runs/compare"),
     sweep: options.Sweep = None,
+    axis: options.Axis = None,
     figure_width: options.FigureWidth = None,
     workers: Annotated[int, typer.Option(help="Runs at a time.", min=1, rich_help_panel=options.OUTPUT)] = 2,
     resume: Annotated[
@@ -105,12 +107,18 @@ def compare_command(
     with plain_errors(console, kept=lambda: next(iter(kept), None)):
         require("matplotlib", "pandas", "jinja2", "plotly", *(["tensorboard"] if tensorboard else []))  # in the end
         wide, over = options.inches(figure_width), options.swept(sweep or [])
+        against = None if axis is None else axis.replace("-", "_")
+        check_axis(against)
+        if seconds is not None:
+            if budget is not None:
+                raise ValueError(f"--seconds {seconds:g} and --budget {budget} are given; give one of them")
+            flags["budget"] = f"{seconds:g}s"
         told = {k: v for k, v in options.settled(config, flags).items() if k in flags or k not in over}
 
         def save(found: Comparison, folder: Path) -> Path:
             if tensorboard:
                 events.write(found, folder / "tensorboard")
-            return report.save(found, folder, figure_width=wide)
+            return report.save(found, folder, figure_width=wide, against=against)
 
         spent: list[Spent] = []
         with Board(console) as board:

@@ -148,6 +148,16 @@ Budget = Annotated[
         EXPERIMENT,
     ),
 ]
+Seconds = Annotated[
+    float | None, typer.Option(help="Virtual seconds a run may take, as --budget 90s says.", rich_help_panel=EXPERIMENT)
+]
+Axis = Annotated[
+    str | None,
+    typer.Option(
+        help="What curves show: round, epochs, megabytes or virtual-seconds. Default: what the budget counts.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Batch = Annotated[int | None, _option("batch", "Samples a round, all nodes together.", EXPERIMENT)]
 DataDir = Annotated[Path | None, _option("data_dir", "Where the files of data sets are; or set DSGT_DATA.", EXPERIMENT)]
 LearningRates = Annotated[

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from dsgt._version import __version__
-from dsgt.asynchronous.run import run_async
+from dsgt.asynchronous.core import AsyncAlgorithm
+from dsgt.asynchronous.run import Grid
 from dsgt.checkpoint import fingerprint
 from dsgt.comparison.measured import LOSS, Row, apart, measurable
 from dsgt.comparison.settings import SEEDS_LIMIT, Settings
@@ -89,74 +90,100 @@ class Job:
         ``watch`` is told the round, how many there will be, and the loss, whenever the run is measured, and at its end
         what time it took. With ``checkpoints`` the run goes on from where an earlier process was stopped.
         """
-        problem = self.settings.problem(self.seed)
         algorithm = self.settings.algorithm(self.method)
-        waits = isinstance(algorithm, Algorithm)
-        evaluations = FEW if self.tuning else self.settings.evaluations
-        rounds = self.settings.rounds(problem, self.method, self.seed) if waits else evaluations
+        if not isinstance(algorithm, Algorithm):
+            return together([self], None if watch is None else lambda _, *news: watch(*news))[0]
+        problem = self.settings.problem(self.seed)
+        rounds = self.settings.rounds(problem, self.method, self.seed)
         every, seldom = (max(1, rounds // FEW),) * 2 if self.tuning else self.settings.every(rounds)
-        seen = self._metrics(problem, seldom if waits else 1, rounds)
         rows: list[Row] = []
 
         def keep(row: Row) -> None:
-            label = {"method": self.method, "lr": self.lr, "seed": self.seed} | (
-                {"tuning": True} if self.tuning else {}
-            )
-            if not waits:  # seeds are compared at the same times, when nodes may have woken more or less often
-                row = row | {"round": len(rows)}
-            rows.append(label | row)
+            rows.append(self.label | row)
             if watch is not None:
                 watch(row["round"], rounds, row["loss"], None)
 
         folder = None if checkpoints is None else checkpoints.folder / self.name
         try:
             with threads(1):  # the rows must not depend on how many cores there are
-                network = self.settings.network(self.method, problem, self.seed)
-                if isinstance(algorithm, Algorithm):
-                    found = run(
-                        algorithm,
-                        problem,
-                        network,
-                        rounds=rounds,
-                        lr=self.settings.rate(self.lr, rounds),
-                        every=every,
-                        metrics=seen,
-                        seed=self.seed,
-                        watch=keep,
-                        loss_limit=LOSS_LIMIT,
-                        checkpoint_dir=folder,
-                        checkpoint_every=None if checkpoints is None else checkpoints.every,
-                        resume=folder is not None,
-                    )
-                else:
-                    found = run_async(
-                        algorithm,
-                        problem,
-                        network,
-                        seconds=self.settings.ends.amount,
-                        lr=self.lr,
-                        every=self.settings.ends.amount / evaluations,
-                        metrics=seen,
-                        seed=self.seed,
-                        watch=keep,
-                        loss_limit=LOSS_LIMIT,
-                    )
+                found = run(
+                    algorithm,
+                    problem,
+                    self.settings.network(self.method, problem, self.seed),
+                    rounds=rounds,
+                    lr=self.settings.rate(self.lr, rounds),
+                    every=every,
+                    metrics=self.metrics(problem, seldom, rounds),
+                    seed=self.seed,
+                    watch=keep,
+                    loss_limit=LOSS_LIMIT,
+                    checkpoint_dir=folder,
+                    checkpoint_every=None if checkpoints is None else checkpoints.every,
+                    resume=folder is not None,
+                )
             if watch is not None and found.spent.training:
                 watch(rounds, rounds, rows[-1]["loss"], found.spent)
         except DivergedError as diverged:
-            if waits and rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
+            if rows and rows[-1]["round"] == diverged.k:  # the loss that ended it
                 rows.pop()
-            keep({"round": diverged.k, "loss": math.inf, "diverged": True})
+            keep(_gone(diverged))
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         return rows
 
-    def _metrics(self, problem: Problem, seldom: int, rounds: int) -> dict[str, Metric]:
+    @property
+    def label(self) -> Row:
+        """What all its rows begin with."""
+        named: Row = {"method": self.method, "lr": self.lr, "seed": self.seed}
+        return named | ({"tuning": True} if self.tuning else {})
+
+    @property
+    def evaluations(self) -> int:
+        return FEW if self.tuning else self.settings.evaluations
+
+    def metrics(self, problem: Problem, seldom: int, rounds: int) -> dict[str, Metric]:
         """The first reported seed is the one whose nodes are looked at one by one."""
         if self.tuning:
             return LOSS
         seen = measurable(problem, nodes=self.settings.node_accuracy, every=seldom, last=rounds)
         return seen | (apart(problem) if self.seed == self.settings.reported_seeds[0] else {})
+
+
+def together(
+    jobs: Sequence[Job], watch: Callable[[Job, int, int, float, Spent | None], None] | None = None
+) -> list[list[Row]]:
+    """The rows of each, for jobs of one asynchronous method and one seed: who wakes when does not depend on the
+    learning rate, so they go through one pass. ``watch`` as in ``Job``."""
+    first = jobs[0]
+    settings, evaluations = first.settings, first.evaluations
+    algorithm, problem = settings.algorithm(first.method), settings.problem(first.seed)
+    assert isinstance(algorithm, AsyncAlgorithm)
+    rows: list[list[Row]] = [[] for _ in jobs]
+
+    def keep(r: int, row: Row) -> None:
+        rows[r].append(jobs[r].label | row)
+        if watch is not None:
+            watch(jobs[r], len(rows[r]) - 1, evaluations, row["loss"], None)
+
+    with threads(1):
+        grid = Grid(
+            algorithm,
+            problem,
+            settings.network(first.method, problem, first.seed),
+            lrs=[job.lr for job in jobs],
+            seeds=[first.seed],
+            metrics=first.metrics(problem, 1, evaluations),
+            watch=keep,
+        )
+        seconds = settings.ends.amount
+        for r, found in enumerate(grid.run(seconds=seconds, every=seconds / evaluations, loss_limit=LOSS_LIMIT)):
+            if isinstance(found, DivergedError):
+                keep(r, _gone(found))
+    return rows
+
+
+def _gone(diverged: DivergedError) -> Row:
+    return {"round": diverged.k, "loss": math.inf, "diverged": True}
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dsgt.comparison.measured import Row
 
 Runs = dict[int, list[Row]]
@@ -99,8 +101,12 @@ class MethodRuns:
     def measured_rounds(self) -> list[list[Row]]:
         """The rows of the seeds, round after round: from where one has diverged, or ended, a mean over the others
         would be one over fewer, so there it ends."""
+        runs = self.runs
+        rounds = {tuple(row["round"] for row in rows) for rows in runs}
+        if len(rounds) > 1 and self.converged and runs[0][-1].get("virtual_seconds"):
+            return _at_same_times(runs)
         by_round: dict[int, list[Row]] = {}
-        for rows in self.runs:
+        for rows in runs:
             for row in rows:
                 by_round.setdefault(row["round"], []).append(row)
         whole = (rows for _, rows in sorted(by_round.items()) if len(rows) == len(self.runs))
@@ -115,6 +121,18 @@ class MethodRuns:
             return [None if some is None else float(what(some)) for some in numbers]
 
         return over(statistics.fmean), over(min), over(max)
+
+
+def _at_same_times(runs: Sequence[list[Row]]) -> list[list[Row]]:
+    """Where seeds take other rounds for the same virtual seconds: at those of the first, and for the others on the
+    straight line between two measurements."""
+
+    def at(rows: list[Row], time: float, keys: Sequence[str]) -> Row:
+        known = {key: [(row["virtual_seconds"], row[key]) for row in rows if _finite(row.get(key))] for key in keys}
+        return {key: float(np.interp(time, *zip(*some, strict=True))) for key, some in known.items() if some}
+
+    keys = [key for key, value in runs[0][-1].items() if isinstance(value, int | float)]
+    return [[row, *(at(rows, row["virtual_seconds"], keys) for rows in runs[1:])] for row in runs[0]]
 
 
 def final_losses(runs: Runs) -> list[float]:

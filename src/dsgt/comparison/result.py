@@ -144,8 +144,7 @@ class Comparison:
         with explained():
             from dsgt.comparison.figure import figure
 
-        if against is not None and against not in AXES:
-            raise ValueError(nearest(against, AXES, "axis"))
+        check_axis(against)
         return figure(self.lines, against or self.axis, width)
 
     @property
@@ -156,10 +155,11 @@ class Comparison:
         packs = any(issubclass(k, Algorithm) and k.message_bytes is not Algorithm.message_bytes for k in kinds)
         return "megabytes" if packs and self.settings.budget is None else self.settings.ends.axis
 
-    def save(self, folder: Path | str, *, figure_width: float | None = None) -> Path:
+    def save(self, folder: Path | str, *, figure_width: float | None = None, against: str | None = None) -> Path:
         """Write settings, rows, table, the figure and the numbers of each of its panels; the folder.
 
-        ``dsgt.report.save`` writes the page and a LaTeX table too. ``figure_width`` is in inches.
+        ``dsgt.report.save`` writes the page and a LaTeX table too. ``figure_width`` is in inches; ``against`` as in
+        ``plot``.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ class Comparison:
         (folder / "settings.json").write_text(json.dumps(about, indent=2) + "\n")
         (folder / "rows.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in self.rows))
         _write(folder / "table.csv", [self._line(line) for line in self.lines])
-        drawn = self.plot(width=figure_width)
+        drawn = self.plot(width=figure_width, against=against)
         drawn.savefig(folder / "comparison.pdf", metadata={"CreationDate": None})  # same numbers, same file
         drawn.set_layout_engine("none")  # everything has its place now
         drawn.savefig(folder / "comparison.png")
@@ -192,6 +192,12 @@ class Comparison:
                 if mean is not None
             ]
             _write(folder / f"comparison-{key}.csv", points)
+
+
+def check_axis(against: str | None) -> None:
+    """A ValueError where curves cannot be drawn against it."""
+    if against is not None and against not in AXES:
+        raise ValueError(nearest(against, AXES, "axis"))
 
 
 def versions() -> dict[str, str]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.queues import SimpleQueue
 
-from dsgt.comparison.job import Checkpoints, Job
+from dsgt.comparison.job import Checkpoints, Job, together
 from dsgt.comparison.measured import Row
 from dsgt.comparison.settings import Settings
+from dsgt.core import Algorithm
 from dsgt.extras import explained
 from dsgt.processes import POLL_SECONDS, queue, run_tasks
 from dsgt.run import Spent
@@ -21,8 +22,9 @@ from dsgt.topologies.usable import known as known_weights
 with explained():
     import cloudpickle
 
-Which = tuple[str, float, int]
-"""The method, learning rate and seed of a job: its settings, which may hold a data set, go to a worker once."""
+Which = tuple[str, tuple[float, ...], int]
+"""The method, learning rates and seed of jobs: their settings, which may hold a data set, go to a worker once. Several
+learning rates where one pass serves them all."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class News:
 
 Watch = Callable[[News], None]
 Tell = Callable[[int, int, float, Spent | None], None]
-Said = tuple[Which, int, int, float, Spent | None]
+Said = tuple[tuple[str, float, int], int, int, float, Spent | None]
 
 
 def run_jobs(
@@ -54,12 +56,13 @@ def run_jobs(
     All are of the same settings.
     """
     if workers < 2 or len(jobs) < 2:
-        left = deque(jobs)
+        left = deque(in_passes(jobs))
         while left:
-            job = left.popleft()
-            left.extend(done(job, job(_teller(job, watch), checkpoints)))
+            some = left.popleft()
+            for job, rows in zip(some, _rows(some, watch, checkpoints), strict=True):
+                left.extend(in_passes(done(job, rows)))
         return
-    known: dict[Which, Job] = {}
+    known: dict[tuple[str, float, int], Job] = {}
     said: SimpleQueue[Said] = queue()
 
     def listen() -> None:
@@ -69,9 +72,14 @@ def run_jobs(
                 watch(News(known[which], k, rounds, loss, spent))
 
     def whiches(some: Sequence[Job]) -> list[Which]:
-        new = {(job.method, job.lr, job.seed): job for job in some}
-        known.update(new)
-        return list(new)
+        known.update({(job.method, job.lr, job.seed): job for job in some})
+        return [(those[0].method, tuple(job.lr for job in those), those[0].seed) for those in in_passes(some)]
+
+    def more(which: Which, found: list[list[Row]]) -> list[Which]:
+        method, lrs, seed = which
+        return whiches(
+            [job for lr, rows in zip(lrs, found, strict=True) for job in done(known[method, lr, seed], rows)]
+        )
 
     act = partial(_work, checkpoints=checkpoints)
     # what is defined in a script or a notebook goes there by value
@@ -83,7 +91,7 @@ def run_jobs(
         prepare=_prepare,
         given=given,
         meanwhile=listen,
-        more=lambda which, rows: whiches(done(known[which], rows)),
+        more=more,
     )
     for _ in tasks:
         pass
@@ -100,14 +108,36 @@ def _prepare(said: SimpleQueue[Said], settings: bytes) -> None:
     known_weights.update(weights)
 
 
-def _work(which: Which, checkpoints: Checkpoints | None) -> list[Row]:
-    job = Job(_settings, *which)
+def in_passes(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Those that go through one pass side by side: of one asynchronous method and one seed."""
+    found: dict[object, list[Job]] = {}
+    for job in jobs:
+        alone = isinstance(job.settings.algorithm(job.method), Algorithm)
+        found.setdefault((job.method, job.seed, job.lr if alone else None), []).append(job)
+    return list(found.values())
+
+
+def _work(which: Which, checkpoints: Checkpoints | None) -> list[list[Row]]:
+    method, lrs, seed = which
+    jobs = [Job(_settings, method, lr, seed) for lr in lrs]
+
+    def tell(news: News) -> None:
+        job = news.job
+        _said.put(((job.method, job.lr, job.seed), news.round, news.rounds, news.loss, news.spent))
+
     try:
-        return job(_sparing(lambda *numbers: _said.put((which, *numbers))), checkpoints)
+        return _rows(jobs, tell, checkpoints)
     except Exception as error:
         if type(error).__module__.split(".")[0] in {"builtins", "dsgt", "torch"}:
             raise
-        raise RuntimeError(f"{job}: {type(error).__name__}: {error}") from error  # its class may not be known elsewhere
+        raise RuntimeError(f"{jobs[0]}: {type(error).__name__}: {error}") from error  # its class may not be known there
+
+
+def _rows(jobs: Sequence[Job], watch: Watch | None, checkpoints: Checkpoints | None) -> list[list[Row]]:
+    tellers = {job: _teller(job, watch) for job in jobs}
+    if len(jobs) == 1:
+        return [jobs[0](tellers[jobs[0]], checkpoints)]
+    return together(jobs, lambda job, *news: None if (tell := tellers[job]) is None else tell(*news))
 
 
 def _teller(job: Job, watch: Watch | None) -> Tell | None:

@@ -14,14 +14,16 @@ from dsgt.report.results import table
 __all__ = ["index", "page", "save"]
 
 
-def save(found: Comparison, folder: Path | str, *, figure_width: float | None = None) -> Path:
+def save(
+    found: Comparison, folder: Path | str, *, figure_width: float | None = None, against: str | None = None
+) -> Path:
     """Write a comparison's settings, rows, tables and figures, and the page that shows them; its path.
 
-    ``figure_width`` is in inches, of a column of the paper.
+    ``figure_width`` is in inches, of a column of the paper; ``against`` as in ``Comparison.plot``.
     """
-    report = found.save(folder, figure_width=figure_width) / "report.html"
+    report = found.save(folder, figure_width=figure_width, against=against) / "report.html"
     about = "; ".join(facts(found.settings))
     report.with_name("table.tex").write_text(latex(found.lines, table(found.lines), about), encoding="utf-8")
     summary.write(summary.summary(found, fields(found.settings)), report.parent)
-    report.write_text(page(found), encoding="utf-8")
+    report.write_text(page(found, against=against), encoding="utf-8")
     return report

@@ -15,18 +15,20 @@ from dsgt.report.parts import asset, policy, scripts, template
 from dsgt.report.rerun import python
 from dsgt.report.results import costs, table
 from dsgt.report.verdict import RULE, verdict
+from dsgt.report.work import Times, times
 from dsgt.text import listed, short
 
 COLOURS = 6
 """How many the style sheet has; methods beyond that repeat them with another dash."""
 
 
-def page(comparison: Comparison) -> str:
-    """A comparison as one HTML page that can be read without a network."""
+def page(comparison: Comparison, *, against: str | None = None) -> str:
+    """A comparison as one HTML page that can be read without a network. ``against``: the axis that it shows first."""
     settings = comparison.settings
     lines = comparison.lines
     held, no_data = _data(settings)
     net, no_network = _network(settings, [line.method for line in lines], held.sizes if held else [])
+    work = _times(settings, [line.method for line in lines])
     looks = _looks([line.centralized for line in lines])
     cards = [card(line.title, settings.algorithm(line.method)) for line in lines]
     methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
@@ -37,13 +39,14 @@ def page(comparison: Comparison) -> str:
         "apart": apart(lines) if net and net.drawings else [],
         "rules": [mixing.rule for mixing in net.mixing] if net else [],
         "histograms": histograms(held) if held and not held.fits else [],
+        "slowest": [one.slowest for one in work.methods] if work else [],
     }
     texts = scripts("report.js")
     return template("page.html").render(
         title=f"Comparison of {listed(line.method for line in lines)}",
         facts=facts(settings),
         settings=settings,
-        axis=comparison.axis,
+        axis=against or comparison.axis,
         methods=methods,
         cards=cards,
         open_cards=len(cards) <= OPEN,
@@ -56,6 +59,7 @@ def page(comparison: Comparison) -> str:
         notes=notes(comparison),
         network=net,
         no_network=no_network,
+        work=work,
         held=held,
         no_data=no_data,
         fields=fields(settings),
@@ -82,6 +86,7 @@ def facts(settings: Settings) -> list[str]:
         f"{settings.partition} shards",
         str(settings.ends),
         f"batch {settings.batch}",
+        *([] if settings.stragglers == "none" else [f"stragglers {settings.stragglers}"]),
         "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds",
     ]
 
@@ -116,6 +121,13 @@ def _data(settings: Settings) -> tuple[Holdings | None, str]:
     except (OSError, ValueError) as error:
         return None, f"The data cannot be shown: {error}"
     return held, "" if held else "This problem is not made of samples."
+
+
+def _times(settings: Settings, methods: list[str]) -> Times | None:
+    try:
+        return times(settings, methods)
+    except (OSError, ValueError):  # the data, the network or the trace has gone
+        return None
 
 
 def _network(settings: Settings, methods: list[str], sizes: list[int]) -> tuple[Network | None, str]:

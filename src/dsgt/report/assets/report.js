@@ -55,7 +55,14 @@
     const values = traces.flatMap((t) => t.y).filter((v) => v > 0);
     const y = axis("", logarithm ? logarithmic(values) : { rangemode: share ? "normal" : "tozero", tickformat: share ? ".0%" : "" });
     if (share) traces.forEach((t) => { if (t.hovertemplate) t.hovertemplate = "%{y:.1%}"; });
-    draw(`plot-${key}`, traces, layout(axis(unit, { unifiedhovertitle: { text: `%{x:.4~g} ${unit}` } }), y, { hovermode: "x unified" }));
+    // At the foot: when each method's slowest gradients ended.
+    const marks = key === "loss" && state.axis === "virtual_seconds" && data.slowest.length ? drawn : [];
+    marks.forEach((i, row) => traces.push({
+      x: data.slowest[i], y: data.slowest[i].map(() => 0.02 + 0.035 * row), yaxis: "y2", mode: "markers", hoverinfo: "skip",
+      marker: { symbol: "line-ns-open", size: 7, color: own(i), line: { width: 1.5 } },
+    }));
+    const foot = { yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true } };
+    draw(`plot-${key}`, traces, layout(axis(unit, { unifiedhovertitle: { text: `%{x:.4~g} ${unit}` } }), y, { hovermode: "x unified", ...(marks.length ? foot : {}) }));
   }
 
   // Of learning rates so near to each other that their numbers would overlap, only the larger is named.
