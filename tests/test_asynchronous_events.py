@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import dsgt
-from dsgt.asynchronous.algorithms import ADPSGD, AGP, APPG, ASYNCHRONOUS, AsySONATA, AsySPA
+from dsgt.asynchronous.algorithms import ADPSGD, AGP, APPG, ASYNCHRONOUS, RFAST, AsySONATA, AsySPA
 from dsgt.asynchronous.events import Absence
 from dsgt.asynchronous.node import mass
 from dsgt.asynchronous.run import Grid, run_async
@@ -21,7 +21,7 @@ from dsgt.data.samples import Samples
 from dsgt.data.sampling import Full, WithReplacement
 from dsgt.networks import Clocked, memoryless, slowed, stragglers, trace
 from dsgt.problems import LeastSquares
-from dsgt.topologies import complete, directed_ring, metropolis, pull_weights, push_weights, ring
+from dsgt.topologies import complete, directed_ring, metropolis, pull_weights, push_weights, ring, spanning_trees
 from dsgt.topologies.changing import Fixed, TwoMatrices, Weights
 
 NODES, DIM = 6, 3
@@ -77,6 +77,23 @@ def error(x: Tensor, to: Tensor) -> float:
 def test_tracking_methods_reach_the_optimum_over_slow_nodes_and_lossy_directed_links(kind: Any, lr: float):
     found = run_async(kind(), PROBLEM, uneven(two(DIRECTED), loss=0.3), seconds=600, lr=lr, metrics=NOTHING)
     assert error(found.x, PROBLEM.optimum) < 1e-10
+
+
+def test_r_fast_needs_no_more_than_two_trees_with_one_root():
+    """Models go outwards only and trackers inwards only; the root steps by the sum of all gradients."""
+    trees = spanning_trees(DIRECTED, root=2)
+    for W, axis in ((trees.at(0), 1), (trees.push.at(0), 0)):
+        assert np.asarray(W.sum(axis=axis)).ravel() == pytest.approx(1)
+        assert (W - np.diag(W.diagonal()) != 0).sum() == NODES - 1
+    found = run_async(RFAST(), PROBLEM, uneven(trees, loss=0.3), seconds=900, lr=0.006, metrics=NOTHING)
+    assert error(found.x, PROBLEM.optimum) < 1e-10
+    with pytest.raises(ValueError, match="AsySONATA needs a connected network"):
+        run_async(AsySONATA(), PROBLEM, trees, seconds=1, lr=0.1)
+    apart = TwoMatrices(spanning_trees(DIRECTED, root=2).pull, spanning_trees(DIRECTED, root=3).push)
+    with pytest.raises(ValueError, match=r"RFAST needs a root.*topologies\.spanning_trees"):
+        run_async(RFAST(), PROBLEM, apart, seconds=1, lr=0.1)
+    with pytest.raises(ValueError, match="root is 9, but the nodes are 0 to 5"):
+        spanning_trees(DIRECTED, root=9)
 
 
 def test_asyspa_falls_like_its_step_and_makes_up_for_speeds():
@@ -237,6 +254,15 @@ def test_a_letter_arrives_after_its_transfer_and_the_latency():
     assert all(box.letter is not None for box in heard)
 
 
+def test_of_a_hundred_so_many_letters_never_arrive():
+    """A node's events are its wakes and what it has heard."""
+    network = Clocked(two(DIRECTED), compute=1.0, latency=0.01, loss=0.3)
+    grid = Grid(AsySONATA(), PROBLEM, network, lrs=[0.01], metrics=NOTHING)
+    grid.run(seconds=300.5, every=300.5)
+    heard = sum(node.mail.number - node.mail.k for node in grid.nodes)
+    assert heard / grid.events.letters == pytest.approx(0.7, abs=0.03)  # of 2100, 0.01 is the standard deviation
+
+
 def test_a_nodes_gradients_take_the_same_time_in_rounds_and_in_events():
     compute = stragglers(NODES, mean=1, spread=0.8, seed=3)
     clocked = Clocked(metropolis(ring(NODES)), compute=compute)
@@ -302,6 +328,15 @@ def test_a_node_may_leave_and_return_while_the_others_go_on(kind: Any, memory: b
     assert all(k > 5 for i, k in enumerate(before) if i not in (1, 2))
     (found,) = grid.run(seconds=701, every=701)
     assert error(found.x, PROBLEM.optimum) < 1e-10
+
+
+def test_nothing_of_a_node_that_is_away_happens_and_its_gradient_under_way_is_lost():
+    network = Clocked(metropolis(ring(NODES)), compute=1.0)
+    grid = Grid(APPG(), PROBLEM, network, lrs=[0.01], absences=[Absence(1, 10.5, 20.25)], metrics=NOTHING)
+    for time, wakes in ((10.4, 10), (20.2, 10), (21.2, 10), (21.3, 11)):
+        grid.events.advance(time)
+        assert grid.nodes[1].mail.k == wakes
+    assert grid.nodes[0].mail.k == 21
 
 
 @pytest.mark.parametrize("name", ["asyspa", "agp", "ad-psgd"])

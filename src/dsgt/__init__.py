@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same list for editors and type checkers; a test compare
     from dsgt.asynchronous.algorithms import ADPSGD as ADPSGD
     from dsgt.asynchronous.algorithms import AGP as AGP
     from dsgt.asynchronous.algorithms import APPG as APPG
+    from dsgt.asynchronous.algorithms import RFAST as RFAST
     from dsgt.asynchronous.algorithms import AsySONATA as AsySONATA
     from dsgt.asynchronous.algorithms import AsySPA as AsySPA
     from dsgt.asynchronous.core import AsyncAlgorithm as AsyncAlgorithm
@@ -76,7 +77,7 @@ _ROOMS = (
     *("report", "schedules", "theory", "topologies"),
 )
 _NAMES = {
-    "dsgt.asynchronous.algorithms": ("ADPSGD", "AGP", "APPG", "AsySONATA", "AsySPA"),
+    "dsgt.asynchronous.algorithms": ("ADPSGD", "AGP", "APPG", "AsySONATA", "AsySPA", "RFAST"),
     "dsgt.asynchronous.core": ("AsyncAlgorithm",),
     "dsgt.asynchronous.events": ("Absence",),
     "dsgt.asynchronous.peers": ("AsyncPeers",),

@@ -25,6 +25,9 @@ class Needs:
     """W must not change from round to round."""
     graph: Literal["any", "tree", "complete"] = "any"
     """tree: no circle of links. complete: everybody hears everybody, in some round at least."""
+    rooted: bool = False
+    """Messages need not get both ways between all nodes: somebody reaches all in W, and is reached by all in the second
+    matrix."""
     push: Needs | None = None
     """What is asked of the second matrix, where the method uses one."""
 
@@ -35,7 +38,7 @@ class Needs:
             return "W = 1/n everywhere"
         kind = {(True, True): "doubly", (True, False): "row", (False, True): "column"}[self.rows, self.columns]
         words = ["static"] * self.static + ["symmetric"] * self.symmetric + [f"{kind} stochastic"]
-        words = [f"{self.graph} graph,"] * (self.graph != "any") + words
+        words = [f"{self.graph} graph,"] * (self.graph != "any") + ["rooted"] * self.rooted + words
         if self.floor is not None:
             words[-1] += f", smallest eigenvalue > {self.floor:.3g}"
         return " ".join(words)

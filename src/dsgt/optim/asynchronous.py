@@ -59,7 +59,7 @@ class AsyncOptimizer(torch.optim.Optimizer):
         if not isinstance(algorithm, AsyncAlgorithm):
             raise TypeError(
                 f"{type(algorithm).__name__} is no asynchronous method; use dsgt.Optimizer for it, or AsySONATA, APPG, "
-                "AsySPA, AGP or ADPSGD here"
+                "AsySPA, AGP, RFAST or ADPSGD here"
             )
         if share is not None and not 0 < share <= 1:
             raise ValueError(f"share is {share}; expected this node's share of all samples, above 0 and at most 1")

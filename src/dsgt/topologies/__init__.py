@@ -37,6 +37,7 @@ from dsgt.topologies.matrix import as_matrix
 from dsgt.topologies.names import named_network
 from dsgt.topologies.random_weights import Activated, Lossy, Pairs
 from dsgt.topologies.spectrum import Description, describe, rho, smallest_eigenvalue
+from dsgt.topologies.trees import spanning_trees
 from dsgt.topologies.weights import (
     WEIGHTS,
     averaging,
@@ -112,6 +113,7 @@ __all__ = [
     "ring",
     "small_world",
     "smallest_eigenvalue",
+    "spanning_trees",
     "star",
     "survivors",
     "torus",

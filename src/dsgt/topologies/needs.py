@@ -48,6 +48,8 @@ def complaints(needs: Needs, weights: Weights) -> list[str]:
     for W in weights.matrices if needs.mean_columns else ():
         found += _complaints(needs, W, weights)
     found += _graph_complaints(needs, weights.matrices)
+    if needs.rooted:
+        return found or (_root_complaints(weights) if needs.push is not None else [])
     return found or _mixing_complaints(weights.matrices)
 
 
@@ -113,6 +115,21 @@ def _sums(sums: Any, what: str, weights: Weights, fix: str) -> list[str]:
         return []
     asked, fix = ("W", fix) if not weights.random else (f"every W drawn by {weights!r}", KEPT)
     return [f"needs the {what}s of {asked} to sum to 1, but {what} {i} sums to {np.asarray(sums)[i]:.6g}; use {fix}"]
+
+
+def _root_complaints(weights: Weights) -> list[str]:
+    """Of both matrices together; i hears j where W[i, j]."""
+    A, P = (sum(abs(scipy.sparse.csr_array(W)) for W in some.matrices) for some in (weights, weights.push))
+    if any(_reached(A.T, v) == _reached(P, v) == weights.nodes for v in range(weights.nodes)):
+        return []
+    return [
+        "needs a root, a node whose messages reach all others in the first matrix and whom those of all others reach "
+        "in the second; use topologies.spanning_trees(graph)"
+    ]
+
+
+def _reached(links: Any, v: int) -> int:
+    return len(csgraph.breadth_first_order(links, v, return_predecessors=False))
 
 
 def _mixing_complaints(matrices: Sequence[Matrix]) -> list[str]:

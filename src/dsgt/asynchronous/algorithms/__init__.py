@@ -9,10 +9,12 @@ from dsgt.asynchronous.algorithms.agp import AGP as AGP
 from dsgt.asynchronous.algorithms.appg import APPG as APPG
 from dsgt.asynchronous.algorithms.asy_sonata import AsySONATA as AsySONATA
 from dsgt.asynchronous.algorithms.asyspa import AsySPA as AsySPA
+from dsgt.asynchronous.algorithms.r_fast import RFAST as RFAST
 from dsgt.asynchronous.core import AsyncAlgorithm
 
 ASYNCHRONOUS: dict[str, type[AsyncAlgorithm[Any]]] = {
     "asy-sonata": AsySONATA,
+    "r-fast": RFAST,
     "appg": APPG,
     "asyspa": AsySPA,
     "agp": AGP,
