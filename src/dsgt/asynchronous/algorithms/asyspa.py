@@ -49,8 +49,7 @@ class AsySPA(AsyncAlgorithm[State]):
         if is_light(s.w, self.floor):
             return self.rest(s, mail)._replace(latest=mail.highest(s.latest))  # the step is made up for later
         step = sum(lr(t) for t in range(int(of_all_runs(s.clock)), int(of_all_runs(s.latest)) + 1))
-        u, w = push(s.u - step * g, s.w, mail)
-        clock = s.latest + 1
+        (u, w), clock = push(s.u - step * g, s.w, mail), s.latest + 1
         return State(quotient(u, w, self.floor, s.x), u, w, clock, latest=mail.highest(clock))
 
     def rest(self, s: State, mail: Mail) -> State:
