@@ -128,8 +128,13 @@ def _at_same_times(runs: Sequence[list[Row]]) -> list[list[Row]]:
     straight line between two measurements."""
 
     def at(rows: list[Row], time: float, keys: Sequence[str]) -> Row:
-        known = {key: [(row["virtual_seconds"], row[key]) for row in rows if _finite(row.get(key))] for key in keys}
-        return {key: float(np.interp(time, *zip(*some, strict=True))) for key, some in known.items() if some}
+        found: Row = {}
+        for key in keys:
+            known = [row for row in rows if _finite(row.get(key))]
+            if known:
+                times, values = [row["virtual_seconds"] for row in known], [row[key] for row in known]
+                found[key] = float(np.interp(time, times, values))
+        return found
 
     keys = [key for key, value in runs[0][-1].items() if isinstance(value, int | float)]
     return [[row, *(at(rows, row["virtual_seconds"], keys) for rows in runs[1:])] for row in runs[0]]
