@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from dsgt.networks import Peers, flights
+from dsgt import topologies
+from dsgt.core import Packed
+from dsgt.networks import Peers, flights, in_threads
 from dsgt.networks.background import Background
 from dsgt.networks.transport import Request, Requests, Transport
 
@@ -45,6 +47,40 @@ def test_a_message_lets_the_node_go_first(flight: tuple[Recorded, Background], m
     assert message.on_its_way
     assert message.wait() == 1
     assert message.was_wanted  # and did not wait for a minute
+
+
+@pytest.mark.parametrize("kind", ["W v", "flow", "packed", "not a mean"])
+def test_large_messages_come_in_turn_into_two_buffers(monkeypatch: pytest.MonkeyPatch, kind: str):
+    """Of a node that hears four others; the first ones of a kind, which are announced, and the next."""
+    monkeypatch.setattr(flights, "IN_TURN_FROM", 1)
+    W = topologies.metropolis(topologies.complete(5)) * 0.5 + 0.5 * np.eye(5)
+    if kind == "not a mean":
+        W = W * [1.0, 2.0, 3.0, 4.0, 5.0]
+    x = torch.randn(2, 5, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    most: list[int] = []
+
+    def act(network: Peers) -> Tensor:
+        asked = network._neighbours.buffers.scratch
+        held: list[int] = []
+
+        def scratch(v: Tensor) -> Tensor:
+            held.append(1)
+            return asked(v)
+
+        monkeypatch.setattr(network._neighbours.buffers, "scratch", scratch)
+        network._transport.announces = True  # type: ignore[misc]
+        found = []
+        for v in x[:, network.node]:
+            sent = Packed(v, unpack=lambda wire: 1 * wire, value=v) if kind == "packed" else v
+            mix = network.at(0)
+            found.append(mix.flow(sent) if kind == "flow" else mix(sent))
+        most.append(len(held) // 2)
+        return torch.stack(found)
+
+    found = torch.stack(in_threads(W, act, timeout=60), dim=1)
+    expected = torch.from_numpy(np.asarray(W)) @ x - (x if kind == "flow" else 0 * x)
+    assert torch.allclose(found, expected, rtol=1e-13, atol=1e-14)
+    assert most == [2] * 5
 
 
 class SlowToLetGo:

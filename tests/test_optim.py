@@ -23,7 +23,7 @@ from dsgt.buffers import Buffers
 from dsgt.checkpoint.signals import LOOK_EVERY
 from dsgt.core import Algorithm, Mix
 from dsgt.engine.in_place import _BackgroundSum
-from dsgt.networks import Dense, TorchPeers
+from dsgt.networks import Dense, Peers, TorchPeers, in_threads
 from dsgt.networks.peers import PeersMix
 from dsgt.topologies.weights import metropolis
 from support.cases import CASES, F64, HeavyBall
@@ -149,7 +149,7 @@ def test_alone_it_moves_as_the_methods_mean_does(alone, name: str):
     assert torch.allclose(torch.stack(path), torch.stack(expected), rtol=1e-13, atol=1e-14)
 
 
-def test_parameters_and_gradients_are_parts_of_one_vector_each(alone):
+def test_parameters_are_parts_of_one_vector(alone):
     net = model()
     opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
     for batch in batches(3):
@@ -158,7 +158,48 @@ def test_parameters_and_gradients_are_parts_of_one_vector_each(alone):
         opt.step()
         for p, q in pairwise(net.parameters()):
             assert q.data_ptr() == p.data_ptr() + p.numel() * p.element_size()
-        assert len({p.grad.untyped_storage().data_ptr() for p in net.parameters()}) == 1
+
+
+@pytest.mark.parametrize(("name", "vectors"), [("dsgt", 4), ("atc-dpsgd", 2)])
+def test_a_step_needs_few_vectors(monkeypatch: pytest.MonkeyPatch, name: str, vectors: int):
+    """Besides x and the gradients, for a node that hears one other."""
+    monkeypatch.setattr("dsgt.buffers.LARGE_BYTES", 1)
+
+    def act(network: Peers) -> int:
+        net = model()
+        opt = dsgt.Optimizer(net.parameters(), CASES[name].algorithm, network, lr=0.1)
+        for batch in batches(8):
+            step(net, opt, batch * (network.node + 1))
+        return len(network.buffers._kept)
+
+    hop = np.roll(np.eye(4), 1, axis=1)
+    assert in_threads(0.6 * np.eye(4) + 0.4 * hop, act) == [vectors] * 4
+
+
+def test_cleared_gradients_are_none_or_zero_as_in_torch(alone):
+    net, (batch,) = model(), batches(1)
+    opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+    step(net, opt, batch)
+    opt.zero_grad(set_to_none=False)
+    assert all((p.grad == 0).all() for p in net.parameters())
+    with pytest.raises(RuntimeError, match="the parameters have no new gradient"):
+        opt.step()
+    opt.zero_grad()
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_a_sparse_gradient_counts_as_a_dense_one(alone):
+    found = []
+    for sparse in (False, True):
+        torch.manual_seed(0)
+        net = nn.Embedding(6, 3, sparse=sparse)
+        opt = dsgt.Optimizer(net.parameters(), dsgt.DSGT(), alone, lr=0.1)
+        for word in (1, 4, 1):
+            opt.zero_grad()
+            net(torch.tensor([word])).pow(2).sum().backward()
+            opt.step()
+        found.append(net.weight.detach())
+    assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("clear", ["optimizer", "model", "nothing"])
@@ -446,9 +487,16 @@ def test_where_the_second_message_fails_the_model_is_that_after_the_step(alone, 
     assert equal(net, twin)
 
 
+def clear_by_data(net: nn.Module) -> None:
+    for p in net.parameters():
+        if p.grad is not None:
+            p.grad.data.zero_()
+
+
 def clear_by_numpy(net: nn.Module) -> None:
     for p in net.parameters():
-        p.grad.numpy()[...] = 0
+        if p.grad is not None:
+            p.grad.numpy()[...] = 0
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -457,7 +505,7 @@ def clear_by_numpy(net: nn.Module) -> None:
     [
         lambda net: net.zero_grad(),
         lambda net: net.zero_grad(set_to_none=False),
-        lambda net: [p.grad.data.zero_() for p in net.parameters()],
+        clear_by_data,
         clear_by_numpy,
     ],
     ids=["none", "zero", "data", "numpy"],

@@ -48,6 +48,13 @@ class Buffers:
             if last <= self._requests - FREED_AFTER and not _holders(self._kept[at]):
                 del self._kept[at], self._given[at]
 
+    def release(self, v: Tensor) -> None:
+        """Take v's memory away from v, which nobody will read any more. Nothing happens where it did not come from here
+        or where another tensor holds it too."""
+        buffer = self._kept.get(v.data_ptr())
+        if buffer is not None and _fits(buffer, v) and _holders(buffer) == 1 and not v.is_inference():
+            v.data = v.new_empty(0)
+
     def may_overwrite(self, v: Tensor) -> bool:
         """Whether v's memory came from here and no other tensor, view or array shares it, by its reference count.
 

@@ -65,7 +65,8 @@ def rounds(algorithm: Algorithm[S], network: Network, state: S) -> Rounds[S]:
 
 
 class Updates(Generic[S]):
-    """``algorithm.update``, in place for large tensors. ``keep_x``: the new x may be written over the old one."""
+    """``algorithm.update``, in place for large tensors. ``keep_x``: the new x may be written over the old one, and what
+    is computed from g over g."""
 
     def __init__(self, algorithm: Algorithm[S], network: Network, *, keep_x: bool = False) -> None:
         keep_freed_memory()

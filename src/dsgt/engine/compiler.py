@@ -17,6 +17,7 @@ from dsgt.core import Pending
 from dsgt.engine.program import PartialSum, Program, Step, Vectors
 from dsgt.engine.trace import Arrived, Formula, Given, Mixed, Product, Sum, Trace, Waited, uses
 from dsgt.networks.dense import Sent
+from dsgt.networks.flights import Flight
 
 Term: TypeAlias = tuple[float, Formula]
 
@@ -52,6 +53,7 @@ class _Compiler:
         self.ahead: list[PartialSum] = []
         self._setting, self._simulated = setting, setting.simulated
         self._old_x, self._new_x = given[0], trace.fields[0]
+        self._passed_on = {field for field in trace.fields if isinstance(field, int)}
         self._number: dict[Formula, int] = {f: number for number, f in enumerate(given)}
         self._count = len(given)
         self._over: set[Formula] = {f for f, may in zip(given, setting.overwrite, strict=True) if may}
@@ -249,7 +251,11 @@ class _Compiler:
 
     def _place(self, *formulas: Formula) -> int | None:
         """Where to write what is computed from these: over one of them, if this is its last use."""
-        return next((self._number[f] for f in formulas if f in self._over and self._left[f] == 1), None)
+        spent = next((f for f in formulas if f in self._over and self._left[f] == 1), None)
+        if spent is None:
+            return None
+        self._over.remove(spent)
+        return self._number[spent]
 
     def _replaces_x(self, mixed: Mixed) -> bool:
         """Whether this is the new x and nothing else (a vector that is also sent or kept needs memory of its own), and
@@ -265,6 +271,22 @@ class _Compiler:
 
     def _used(self, formula: Formula) -> None:
         self._left[formula] -= 1
-        if not self._left[formula] and not isinstance(formula, Given):
-            number = self._number[formula]
+        if self._left[formula]:
+            return
+        number = self._number[formula]
+        if not isinstance(formula, Given):
             self.steps.append(lambda r: r.at.pop(number))  # its memory is wanted
+            if isinstance(formula, Arrived):
+                self._forget(formula.message)
+        elif formula in self._over and not self._simulated:
+            self.steps.append(lambda r: r.memory.release(r.at[number]))
+
+    def _forget(self, message: Mixed | int) -> None:
+        """Between real nodes: the memory of a message that no state holds after this round."""
+
+        def step(r: Vectors) -> None:
+            if isinstance(flight := r.before[message], Flight):
+                flight.forget(r.memory)
+
+        if isinstance(message, int) and message not in self._passed_on and not self._simulated:
+            self.steps.append(step)

@@ -31,7 +31,7 @@ def is_worthwhile(algorithm: Algorithm[S], s: S, g: Tensor, mix: Mix) -> bool:
 class InPlace(Generic[S]):
     """``algorithm.update``, compiled anew for every learning rate. Tensors of a state whose memory came from ``memory``
     are overwritten, unless another tensor shares it. With ``keep_x`` the new x overwrites the old one, wherever that
-    came from, where it saves a copy."""
+    came from, where it saves a copy, and g is nobody else's."""
 
     def __init__(self, algorithm: Algorithm[S], memory: Buffers, *, keep_x: bool = False) -> None:
         self._algorithm, self._memory, self._keep_x = algorithm, memory, keep_x
@@ -42,7 +42,8 @@ class InPlace(Generic[S]):
     def update(self, s: S, g: Tensor, mix: Mix, lr: float) -> S:
         if lr != self._lr:
             self._lr, self._programs = lr, {}
-        inputs = _Inputs(s, g.detach())  # a tensor object of our own: then the reference count sees who else holds g
+        # a tensor object of our own: then the reference count sees who else holds g
+        inputs = _Inputs(s, g if self._keep_x else g.detach())
         overwrite = tuple(self._memory.may_overwrite(v) for v in inputs.tensors)
         simulated = isinstance(mix, Simulated)
         case = (inputs.pattern, inputs.alike, overwrite, simulated)

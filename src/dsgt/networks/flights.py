@@ -10,6 +10,7 @@ from threading import Event
 import torch
 from torch import Tensor
 
+from dsgt.buffers import Buffers
 from dsgt.core import Packed, Pending, Sendable, value_of, wire_of
 from dsgt.networks.background import Background
 from dsgt.networks.neighbours import Neighbours
@@ -20,6 +21,11 @@ HEAD_START = 1e-4
 """Seconds by which a message in the background departs later, unless somebody waits for it. The node is then at the end
 of a step and the beginning of the next, and the two threads would take turns at Python's lock. The message has the
 whole gradient's time."""
+
+IN_TURN_FROM = 1 << 22
+"""Bytes of a message from which on a node does not receive from all its neighbours at once. A message that is asked for
+later comes later, by the time that it takes to ask; one of this size takes longer to travel."""
+AT_ONCE = 2
 
 
 class Flight(Pending):
@@ -90,6 +96,11 @@ class Flight(Pending):
             self._in_flight.remove(self)
         return self._value.detach()  # may be asked for again: see Buffers.may_overwrite
 
+    def forget(self, memory: Buffers) -> None:
+        """Nobody will ask for what has arrived any more."""
+        assert self._value is not None
+        memory.release(self._value)
+
     @abstractmethod
     def _land(self) -> Tensor: ...
 
@@ -116,9 +127,9 @@ class AllReduce(Flight):
 
 
 class Exchange(Flight):
-    """v, or the wire that it is packed in, goes to the neighbours and theirs come into one buffer each; the first
-    vector that is heard becomes the result, unless ``out`` is given for W v. That is written when all messages have
-    been moved, and not before."""
+    """v, or the wire that it is packed in, goes to the neighbours and theirs come; large ones in turn into two buffers,
+    so that memory does not grow with the neighbours. The first vector that is heard becomes the result, unless ``out``
+    is given for W v. That is written when all messages have been moved, and not before."""
 
     def __init__(
         self,
@@ -136,10 +147,18 @@ class Exchange(Flight):
         self._v: Tensor | None = value_of(v).contiguous()
         self._letter: Tensor | None = wire_of(v).contiguous()
         self._flow, self._out = flow, out
-        self._buffers = {j: neighbours.buffers.scratch(self._letter) for j in row.hears}
+        in_turn = self._letter.is_cpu and self._letter.nbytes >= IN_TURN_FROM
+        at_once = AT_ONCE if in_turn else len(row.hears)
+        self._buffers = {j: neighbours.buffers.scratch(self._letter) for j in list(row.hears)[:at_once]}
+        self._later = list(row.hears)[at_once:]
         self._number = neighbours.next_mixing(self._letter.numel(), self._letter.dtype)
         self._receiving: Requests = {}
         self._sending: Requests = {}
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is anybody to hear or to tell."""
+        return bool(self._row.hears or self._row.tells)
 
     def sends(self, memory: Tensor) -> bool:
         return any(v is not None and v.data_ptr() == memory.data_ptr() for v in (self._v, self._letter))
@@ -147,34 +166,83 @@ class Exchange(Flight):
     def depart(self) -> None:
         assert self._letter is not None
         letters = dict.fromkeys(self._row.tells, self._letter)
-        self._receiving, self._sending = self._neighbours.exchange(letters, self._buffers, self._number)
+        self._receiving, self._sending = self._neighbours.exchange(
+            letters, self._buffers, self._number, later=self._later
+        )
+
+    def _heard(self, j: int) -> Tensor:
+        """What node j has sent, in memory that may be written into."""
+        self._neighbours.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
+        wire = self._buffers.pop(j)
+        if self._unpack is None:
+            return wire
+        heard = self._neighbours.read(self._unpack, wire, j)
+        self._receive_next(wire)
+        return heard
+
+    def _added(self, heard: Tensor) -> None:
+        if self._unpack is None:
+            self._receive_next(heard)
+
+    def _receive_next(self, buffer: Tensor) -> None:
+        """Into memory that is not needed any more."""
+        if self._later:
+            j = self._later.pop(0)
+            self._buffers[j] = buffer
+            self._receiving[j] = self._neighbours.receive(j, buffer, self._number, announced=self._receiving.get(j))
 
     def _land(self) -> Tensor:
-        neighbours, row, v = self._neighbours, self._row, self._v
+        v = self._v
         assert v is not None
+        if not self._row.hears:
+            self._finish_sending()
+            if self._out is not None:
+                return torch.mul(v, self._row.own, out=self._out)
+            alone = self._neighbours.buffers.scratch(v)
+            return alone.zero_() if self._flow else alone.copy_(v).mul_(self._row.own)
+        result = self._mean(v) if self._row.shares and not self._flow else self._sum(v)
+        self._v = self._letter = None
+        return result
+
+    def _mean(self, v: Tensor) -> Tensor:
+        """W v of a weighted mean, in one pass over memory for each that is heard."""
+        mean, last = v, next(reversed(self._row.hears))
+        for j, share in zip(self._row.hears, self._row.shares, strict=True):
+            heard = self._heard(j)
+            if j == last:
+                self._finish_sending()
+                if self._out is not None:
+                    return torch.lerp(mean, heard, share, out=self._out)
+            if mean is v:
+                mean = heard.lerp_(v, 1 - share)
+            else:
+                mean.lerp_(heard, share)
+                self._added(heard)
+        return mean
+
+    def _sum(self, v: Tensor) -> Tensor:
+        """W v, or the flow, for any weights."""
         result = None
-        for j, weight in row.hears.items():
-            neighbours.finish(self._receiving.pop(j), j)  # a finished request must not keep its buffer alive
-            heard = self._buffers.pop(j)
-            if self._unpack is not None:
-                heard = neighbours.read(self._unpack, heard, j)
+        for j, weight in self._row.hears.items():
+            heard = self._heard(j)
             if self._flow:
                 heard.sub_(v)  # W[i, j] (v_j - v_i)
             if result is None:
                 result = heard.mul_(weight)
             else:
                 result.add_(heard, alpha=weight)
-        for i in row.tells:
-            neighbours.finish(self._sending.pop(i), i)
-        self._v = self._letter = None
-        if result is None:  # nobody is heard in this round
-            alone = torch.zeros_like(v) if self._flow else v * row.own
-            return alone if self._out is None else self._out.copy_(alone)
+                self._added(heard)
+        assert result is not None
+        self._finish_sending()
         if self._flow:
             return result
         if self._out is None:
-            return result.add_(v, alpha=row.own)
-        return torch.add(result, v, alpha=row.own, out=self._out)
+            return result.add_(v, alpha=self._row.own)
+        return torch.add(result, v, alpha=self._row.own, out=self._out)
+
+    def _finish_sending(self) -> None:
+        for i in self._row.tells:
+            self._neighbours.finish(self._sending.pop(i), i)
 
 
 class LetterExchange(Flight):

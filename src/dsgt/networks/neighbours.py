@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 import torch
@@ -73,21 +73,27 @@ class Neighbours:
         return number
 
     def exchange(
-        self, letters: Mapping[int, Tensor], into: dict[int, Tensor], number: int
+        self, letters: Mapping[int, Tensor], into: dict[int, Tensor], number: int, *, later: Sequence[int] = ()
     ) -> tuple[Requests, Requests]:
         """Begin a mixing. The first message of a kind is announced, so that nodes that do not run the same thing find
-        it out at once. In a round in which a node neither hears nor tells anybody there is nothing to begin."""
+        it out at once. In a round in which a node neither hears nor tells anybody there is nothing to begin.
+        later: those who will be asked by ``receive``; of them only an announcement is received here."""
         if number not in self._announcing or not (letters or into):
             self._announcing.discard(number)
             return self.transport.exchange(letters, into, number)
         self._announcing.remove(number)
         letter = next(iter((letters or into).values()))
-        hearing, telling = self._announce(Kind.of(letter), number, to=letters, hears=into)
+        hearing, telling = self._announce(Kind.of(letter), number, to=letters, hears=[*into, *later])
         receiving, sending = self.transport.exchange(letters, into, number)
         return (
-            {j: InOrder((hearing[j], request)) for j, request in receiving.items()},
+            hearing | {j: InOrder((hearing[j], request)) for j, request in receiving.items()},
             {i: InOrder((telling[i], request)) for i, request in sending.items()},
         )
+
+    def receive(self, neighbour: int, buffer: Tensor, number: int, *, announced: Request | None) -> Request:
+        """Ask for the message of one who was to be asked later."""
+        request = self.transport.exchange({}, {neighbour: buffer}, number)[0][neighbour]
+        return request if announced is None else InOrder((announced, request))
 
     def _announce(
         self, kind: Kind, mixing: int, *, to: Iterable[int], hears: Iterable[int]

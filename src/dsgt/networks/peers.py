@@ -108,7 +108,7 @@ class Peers(Network):
     def begin(self, v: Sendable, flight: Flight) -> Pending:
         """Let the flight travel while the node computes. A large one is work for a thread: unpacking, weighting, adding
         up; and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
-        read, exchanges = value_of(v), isinstance(flight, Exchange)
+        read, exchanges = value_of(v), isinstance(flight, Exchange) and flight.moves
         if self._transport.threads and read.is_cpu and read.numel() >= BACKGROUND_FROM and exchanges:
             self._background = self._background or Background()
             flight.travel_in(self._background)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,6 +22,16 @@ class Row:
     """Who hears the node."""
     averaging: bool
     """Whether W is 1/n everywhere, so that one all-reduce does what it does."""
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """Where the row is a weighted mean: the share of each that is heard in the mean of it, those before it, and the
+        node itself; then each needs one pass over memory. Empty where it is none."""
+        heard = list(self.hears.values())
+        if self.own < 0 or min(heard, default=0) < 0 or abs(self.own + sum(heard) - 1) > 1e-12:
+            return []
+        _, *totals = accumulate(heard, initial=self.own)
+        return [weight / total for weight, total in zip(heard, totals, strict=True)]
 
     @staticmethod
     def of(W: Matrix, node: int) -> Row:

@@ -39,17 +39,19 @@ def agree(network: Network, facts: Mapping[str, object]) -> None:
             )
 
 
-def common_start(network: Network, x: Tensor, start: str) -> Tensor:
-    """The model that this node starts from: that of node 0, the mean of all, or its own."""
+def common_start(network: Network, x: Tensor, start: str) -> None:
+    """Make x the model that this node starts from: that of node 0, the mean of all, or its own."""
     if start not in STARTS:
         raise ValueError(f"start is {start!r}; expected one of {', '.join(map(repr, STARTS))}")
     if network.nodes == 1 or (start == "own" and not isinstance(network, Processes)):
-        return x
-    chunks = [_told(network, part, start) for part in x.split(CHUNK)]
-    begin = torch.cat(chunks)
-    if any_node(network, not torch.equal(begin, x)) and network.node == 0:
+        return
+    differed = False
+    for part in x.split(CHUNK):
+        told = _told(network, part, start)
+        differed |= not torch.equal(told, part)
+        part.copy_(told)
+    if any_node(network, differed) and network.node == 0:
         log.warning("the nodes' models differed at the start: all begin with %s", _WHOSE[start])
-    return begin
 
 
 _WHOSE = {

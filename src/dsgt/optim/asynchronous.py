@@ -95,7 +95,7 @@ class AsyncOptimizer(torch.optim.Optimizer):
         return self.real.node.mail.k
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        self._parameters.clear()
+        self._parameters.clear(to_none=set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -112,7 +112,7 @@ class AsyncOptimizer(torch.optim.Optimizer):
                 "the parameters were changed between two steps, but the neighbours have been told the old ones: train "
                 "from the parameters as step() left them"
             )
-        g = self._parameters.collect().to(point.device, point.dtype, copy=True).mul_(self._weight)
+        g = self._parameters.collect(torch.empty_like(vector)).to(point.device, point.dtype).mul_(self._weight)
         self.real.wake(self._groups.add_decay(g, point))
         self._write(self.real.node.point)
         self._parameters.used()

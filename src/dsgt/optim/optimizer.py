@@ -58,8 +58,8 @@ class Optimizer(torch.optim.Optimizer):
 
     ``oracle``, such as ``STORM(0.1)``, evaluates gradients itself, at two points of a batch: give ``step`` a closure.
 
-    Parameters and their gradients are parts of one flat vector each, so a mixing is one message. Parameters in
-    half precision keep a float32 master copy, and everything the method remembers is float32.
+    Parameters are parts of one flat vector, so a mixing is one message. Parameters in half precision keep a float32
+    master copy, and everything the method remembers is float32.
     """
 
     _step_supports_amp_scaling = True  # a GradScaler then calls step() also where it has found infinities
@@ -127,8 +127,7 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError(
                 f"start is 'own', but {type(algorithm).__name__} needs equal models; use 'node 0' or 'mean'"
             )
-        x = common_start(self.everyone, self._parameters.vector, start)
-        self._parameters.vector.copy_(x)
+        common_start(self.everyone, self._parameters.vector, start)
         self._state: Any = None
         self._unfinished = False
         self._equal_gradients = EqualGradients()
@@ -138,7 +137,7 @@ class Optimizer(torch.optim.Optimizer):
         self._questions: Questions | None = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        self._parameters.clear()
+        self._parameters.clear(to_none=set_to_none)
 
     @torch.no_grad()
     def step(  # type: ignore[override]
@@ -367,7 +366,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _agree_again(self, x: Tensor) -> None:
         """Now and then: the learning rates of all, and the models of processes that are one node."""
-        if self.round % AGREE_EVERY or not self.round:
+        if self.round % AGREE_EVERY or not self.round or self.everyone.nodes == 1:
             return
         if not self._uncoordinated:
             agree(self.everyone, {"lr": self._groups.rates})
@@ -413,10 +412,12 @@ class Optimizer(torch.optim.Optimizer):
     def _gradient(self, x: Tensor, out: Tensor) -> Tensor:
         """weight * gradient + weight_decay * x, in memory of its own: the parameters' gradients are the script's to
         write into, and the method may keep this one for the next round."""
-        collected = self._parameters.collect()
+        g = self._parameters.collect(out)
         scale = getattr(self, "grad_scale", None)
         weight = self._weight if scale is None else self._weight / float(scale)
-        g = self._groups.add_decay(torch.mul(collected.to(x.dtype), weight, out=out), x)
+        if weight != 1:
+            g.mul_(weight)
+        self._groups.add_decay(g, x)
         if self._inside is not None:
             self._inside.average(g)
         return g

@@ -10,9 +10,13 @@ from torch import Tensor
 
 from dsgt.flat import apart, flattened, views
 
+_USED = "_used_by_dsgt"
+"""What a gradient is told that a step has used it: its version then."""
+
 
 class Parameters:
-    """Parameters have their memory in ``vector`` and gradients in ``gradient``, so that a message is one tensor."""
+    """Parameters have their memory in ``vector``, so that a message is one tensor. Their gradients are where autograd
+    puts them, as with torch's own optimizers, and are put together when a step begins."""
 
     def __init__(self, named: Sequence[tuple[str, Tensor]], *, unused: str) -> None:
         if unused not in ("error", "zero"):
@@ -21,8 +25,7 @@ class Parameters:
         self._unused = unused
         _check_alike(named)
         self.vector = flattened(self.tensors)
-        self.gradient = torch.empty_like(self.vector)
-        self._views, self._grads = _Views(self.vector, self.tensors), _Views(self.gradient, self.tensors)
+        self._views = _Views(self.vector, self.tensors)
         for p, view in zip(self.tensors, self._views.parts, strict=True):
             p.data = apart(view)
         self._fresh: set[int] = set()
@@ -30,17 +33,21 @@ class Parameters:
             p.register_post_accumulate_grad_hook(_announcer(self, p))
         self.clear()
 
-    def clear(self) -> None:
-        """Gradients of zero, which are no new ones."""
-        self.gradient.zero_()
-        for p, view in zip(self.tensors, self._grads.parts, strict=True):
-            p.grad = view.detach()
+    def clear(self, *, to_none: bool = True) -> None:
+        """No gradients, or gradients of zero, which are no new ones."""
+        for p in self.tensors:
+            if to_none or p.grad is None:
+                p.grad = None
+            else:
+                p.grad = p.grad.detach().zero_()
         self.used()
 
     def used(self) -> None:
         """From here on only new gradients count."""
         self._fresh.clear()
-        self._version = self.gradient._version
+        for p in self.tensors:
+            if p.grad is not None:
+                setattr(p.grad, _USED, p.grad._version)
 
     def announce(self, p: Tensor) -> None:
         """Called by autograd when it has added to the gradient of p."""
@@ -62,20 +69,20 @@ class Parameters:
             view.copy_(p)
             p.data = apart(view)
 
-    def collect(self) -> Tensor:
-        """The flat gradient, as backward or the script left it in the parameters' ``grad``."""
-        by_hand = not self._fresh and self.gradient._version != self._version  # written into, not by backward
-        for i, (p, place) in enumerate(zip(self.tensors, self._grads.places, strict=True)):
-            grad = p.grad
-            ours = grad is not None and grad.data_ptr() == place
-            if ours and (by_hand or id(p) in self._fresh):
-                continue
-            if grad is None or ours:
-                self._without(self.names[i], p)
-                self._grads.parts[i].zero_()
-            else:  # model.zero_grad() threw the view away, or p.grad was set
-                p.grad = self._grads.parts[i].copy_(grad).detach()
-        return self.gradient
+    def collect(self, out: Tensor) -> Tensor:
+        """The flat gradient in ``out``, as backward or the script left it in the parameters' ``grad``."""
+        by_hand = not self._fresh
+        return torch.cat([self._gradient(i, p, by_hand).reshape(-1) for i, p in enumerate(self.tensors)], out=out)
+
+    def _gradient(self, i: int, p: Tensor, by_hand: bool) -> Tensor:
+        """by_hand: backward was not called, so what was written into since the last step counts too."""
+        grad = p.grad
+        if grad is not None:
+            used = getattr(grad, _USED, None)  # None: a tensor that was set since
+            if id(p) in self._fresh or used is None or (by_hand and used != grad._version):
+                return grad if grad.layout is torch.strided else grad.to_dense()
+        self._without(self.names[i], p)
+        return torch.zeros_like(p)
 
     def _without(self, name: str, p: Tensor) -> None:
         if self._unused == "zero":
