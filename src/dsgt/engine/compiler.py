@@ -276,17 +276,17 @@ class _Compiler:
         number = self._number[formula]
         if not isinstance(formula, Given):
             self.steps.append(lambda r: r.at.pop(number))  # its memory is wanted
-            if isinstance(formula, Arrived):
+            if isinstance(formula, Arrived) and isinstance(formula.message, int):
                 self._forget(formula.message)
         elif formula in self._over and not self._simulated:
             self.steps.append(lambda r: r.memory.release(r.at[number]))
 
-    def _forget(self, message: Mixed | int) -> None:
+    def _forget(self, message: int) -> None:
         """Between real nodes: the memory of a message that no state holds after this round."""
 
         def step(r: Vectors) -> None:
             if isinstance(flight := r.before[message], Flight):
                 flight.forget(r.memory)
 
-        if isinstance(message, int) and message not in self._passed_on and not self._simulated:
+        if message not in self._passed_on and not self._simulated:
             self.steps.append(step)
