@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -18,6 +19,7 @@ from dsgt.cli import app
 from dsgt.problems import named
 from dsgt.report import page
 from dsgt.topologies import fdla, lift, ring, write_network
+from dsgt.topologies.matrix import to_dense
 from support.invented_comparison import comparison
 from support.launch import HANGING, environment
 
@@ -300,3 +302,27 @@ def test_methods_with_compressed_messages_are_drawn_against_megabytes():
     assert packed.axis == "megabytes"
     assert [panel.get_xlabel() for panel in packed.plot().axes] == ["megabytes sent"] * 3
     assert packed.plot(against="epochs").axes[0].get_xlabel() == "epochs"
+
+
+@pytest.mark.parametrize("graph", ["one-peer", "base-2", "base-3"])
+def test_a_cycle_of_weights_by_its_name(graph: str) -> None:
+    settings = dsgt.Settings(nodes=4, graph=graph)
+    W, rule = settings.weights_for("dsgt")
+    assert (rule, len(W.matrices)) == (graph, len(settings.weights_for("atc-dpsgd")[0].matrices))
+    assert np.allclose(np.linalg.multi_dot([np.eye(4), *map(to_dense, W.matrices)]), 1 / 4)
+    assert max((to_dense(R) > 0).sum(axis=1).max() for R in W.matrices) <= (3 if graph == "base-3" else 2)
+    assert settings.weights_for("sgd")[1] == "all"
+    assert settings.graph_drawn().number_of_nodes() == 4
+    with pytest.raises(ValueError, match="d2 needs a network that does not change"):
+        settings.weights_for("d2")
+
+
+def test_a_comparison_over_one_peer_a_round_sends_one_message_where_a_ring_sends_two() -> None:
+    sent = {}
+    for graph in ("ring", "one-peer"):
+        small = SMALL | {"graph": graph, "seeds": 1, "lrs": (0.05,)}
+        found = dsgt.compare(dsgt.Settings(methods=("dsgt",), **small), workers=1)
+        (rows,) = found.of("dsgt").grid[0.05].values()
+        sent[graph] = rows[-1]["megabytes"]
+        assert graph == "ring" or "one-peer" in page(found)
+    assert sent["ring"] == 2 * sent["one-peer"]

@@ -25,7 +25,9 @@ from dsgt.oracles import ORACLES
 from dsgt.problems.model import STATISTICS
 from dsgt.problems.named import MODELS
 from dsgt.schedules import SCHEDULES
+from dsgt.topologies.names import CYCLES
 
+NETWORKS = (*topologies.GRAPHS, *CYCLES)
 EXPERIMENT, TUNING, CLOCK, OUTPUT = "The experiment", "Learning rates and seeds", "The virtual clock", "What is written"
 
 
@@ -127,7 +129,7 @@ Partition = Annotated[
 ]
 Graph = Annotated[
     str | None,
-    _option("graph", f"A network file, or one of: {', '.join(topologies.GRAPHS)}.", EXPERIMENT, topologies.GRAPHS),
+    _option("graph", f"A network file, or one of: {', '.join(NETWORKS)}.", EXPERIMENT, NETWORKS),
 ]
 Weights = Annotated[
     str | None,

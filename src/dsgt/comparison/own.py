@@ -88,12 +88,12 @@ def _problem(problem: Any, words: dict[str, Any], objects: Objects) -> dict[str,
     return {"data": GIVEN, "model": name, "partition": GIVEN, "nodes": made.nodes, "batch": max(1, drawn)}
 
 
-def graph_of(W: Matrix) -> nx.Graph[int]:
-    """Who hears whom: j tells i where W[i, j] is not zero."""
-    entries = scipy.sparse.coo_array(W)
-    told = {(int(j), int(i)) for i, j, w in zip(*entries.coords, entries.data, strict=True) if w and i != j}
+def graph_of(*members: Matrix) -> nx.Graph[int]:
+    """Who hears whom in some round: j tells i where W[i, j] is not zero."""
+    every = [scipy.sparse.coo_array(W) for W in members]
+    told = {(int(j), int(i)) for W in every for i, j, w in zip(*W.coords, W.data, strict=True) if w and i != j}
     graph: nx.Graph[int] = nx.Graph() if told == {(i, j) for j, i in told} else nx.DiGraph()
-    graph.add_nodes_from(range(W.shape[0]))
+    graph.add_nodes_from(range(members[0].shape[0]))
     graph.add_edges_from(sorted(told))
     return graph
 

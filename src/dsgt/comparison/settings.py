@@ -32,6 +32,7 @@ from dsgt.schedules import named_schedule
 from dsgt.source import source
 from dsgt.text import nearest
 from dsgt.topologies.changing import Fixed, as_weights
+from dsgt.topologies.names import CYCLES
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.usable import usable_weights
 
@@ -159,7 +160,7 @@ class Settings(BaseModel):
     partition: str = "dirichlet:0.3"
     """Who holds what: equal, dirichlet:ALPHA, labels:COUNT or groups."""
     graph: str = "random"
-    """The name of a graph, or a network file."""
+    """The name of a graph or of a cycle of weights, or a network file."""
     weights: Annotated[str, AfterValidator(_rule)] = "metropolis"
     """The same for all methods, but for one that may not use them."""
     epochs: Above0 = 20.0
@@ -408,6 +409,8 @@ class Settings(BaseModel):
 
     def graph_drawn(self) -> nx.Graph[int]:
         """Who hears whom: the graph by its name, or who has a weight in a matrix that was given."""
+        if self.graph in CYCLES:
+            return graph_of(*CYCLES[self.graph](self.nodes))
         if self._objects.W is None:
             return topologies.named_network(self.graph, self.nodes).graph
         return graph_of(self._objects.W)

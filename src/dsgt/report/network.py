@@ -14,6 +14,7 @@ from dsgt.comparison import Settings
 from dsgt.core import Matrix
 from dsgt.text import short
 from dsgt.topologies.drawing import layout
+from dsgt.topologies.matrix import as_matrix
 
 MOST_NODES, MOST_EDGES = 200, 1500
 """More than this is a blot on a page."""
@@ -82,7 +83,7 @@ def network(settings: Settings, methods: Sequence[str], sizes: Sequence[int]) ->
     for method in methods:
         W, rule = settings.weights_for(method)
         ran_with[method] = rule
-        weights.setdefault(rule, W.matrices[0])
+        weights.setdefault(rule, as_matrix(sum(W.matrices) / len(W.matrices)))  # where they change: their mean
     found = {rule: topologies.describe(W) for rule, W in weights.items()}
     heard = sorted(len(list(_heard(graph, v))) for v in graph)
     small = len(graph) <= MOST_NODES and graph.number_of_edges() <= MOST_EDGES

@@ -1,13 +1,25 @@
-"""A network as a person names it: one of the table of graphs, or a file."""
+"""A network as a person names it: one of the table of graphs, of cycles of weights, or a file."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from dsgt.core import Matrix
 from dsgt.text import nearest
+from dsgt.topologies.base_graph import base_graph
 from dsgt.topologies.files import READERS, Stored, read_network
 from dsgt.topologies.graphs import GRAPHS
+from dsgt.topologies.weights import one_peer_exponential
+
+CYCLES: dict[str, Callable[[int], list[Matrix]]] = {
+    "one-peer": one_peer_exponential,
+    "base-2": base_graph,
+    "base-3": partial(base_graph, k=2),
+}
+"""Networks that change from round to round and have weights of their own: a node hears one other, or at most two."""
 
 
 def named_network(name: str, nodes: int, *, degree: int | None = None, seed: int = 0) -> Stored:

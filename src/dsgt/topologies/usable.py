@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dsgt.core import Needs, Weights
-from dsgt.topologies.changing import as_weights
-from dsgt.topologies.names import named_network
+from dsgt.topologies.changing import Cycle, as_weights
+from dsgt.topologies.graphs import complete
+from dsgt.topologies.names import CYCLES, named_network
 from dsgt.topologies.needs import complaints
 from dsgt.topologies.suited import suited
 
@@ -17,7 +18,8 @@ MOST_KNOWN = 64
 
 
 def usable_weights(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> Found:
-    """The weights of the file or the rule, or the nearest that a method of these needs may use, and what they are."""
+    """The weights of the cycle, the file or the rule, or the nearest that a method of these needs may use, and what they
+    are."""
     asked = name, needs, graph, nodes, rule
     if asked not in known:
         found = _found(*asked)
@@ -28,6 +30,13 @@ def usable_weights(name: str, needs: Needs, graph: str, nodes: int, rule: str) -
 
 
 def _found(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> Found:
+    if graph in CYCLES and not needs.average:
+        cycle = Cycle(CYCLES[graph](nodes))
+        if why := complaints(needs, cycle):
+            raise ValueError(f"{name} {why[0]}")
+        return cycle, graph
+    if graph in CYCLES:
+        return suited(needs, complete(nodes), rule)
     network = named_network(graph, nodes)
     if network.W is not None and not complaints(needs, as_weights(network.W)):
         return as_weights(network.W), "file"
