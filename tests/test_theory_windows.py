@@ -65,6 +65,8 @@ def test_every_method_has_a_line_in_a_plan_and_a_learning_rate_where_it_may_be_u
         assert (fit.lr > 0) == (not fit.verdict.startswith("no: ")), (name, fit)
     assert lines["gtadam"].lr == math.inf
     assert "rescales its steps" in lines["gtadam"].verdict
+    assert "its steps are implicit" in lines["dsba"].verdict
+    assert (lines["esdacd"].lr, lines["esdacd"].how) == (1.0, "as published, for every problem")
     assert lines["fedavg"].how.startswith("measured")  # on what it makes of the ring
     assert "about" not in lines["fedavg"].verdict  # the distance is known for the ring's own W only
     assert "about" in lines["dpsgd"].verdict

@@ -80,6 +80,8 @@ def _verdict(algorithm: Algorithm[Any], network: Network, e: Estimate, lr: float
         return "biased: uneven data keep the nodes " + (f"about {off:.2g} apart" if known else "apart")
     if advised is not None and lr < 0.5 * advised:
         return f"slow: stable only up to {lr / advised:.0%} of the advised lr"
+    if lr == math.inf and "resolvent" in algorithm.asks.wants:
+        return "good: its steps are implicit, and no lr makes it grow; find one with dsgt compare"
     if lr == math.inf:
         return "good: it rescales its steps, so lr is how far it goes in a round; find one with dsgt compare"
     return "good"
