@@ -131,6 +131,26 @@ def test_what_the_gradient_hands_out_is_never_overwritten(large: None) -> None:
     assert all(torch.equal(a, b) for a, b in seen)
 
 
+def test_a_run_of_dsgt_needs_five_vectors_which_are_freed_when_it_ends(large: None) -> None:
+    """x, g, y, the y before and the next x: what the oracle does not need any more serves the round."""
+
+    def needed() -> int:
+        memory, problem = Buffers.shared(), quadratic(N)
+        run = dsgt.iterate(
+            dsgt.DSGT(),
+            lambda x, k: memory.scratch(x).copy_(problem.full(x, k)),
+            metropolis(graph(N)),
+            torch.ones(N, 5, dtype=F64),
+            0.01,
+        )
+        for _ in range(200):
+            next(run)  # what was needed at the beginning only has been freed by now
+        return len(memory._kept)
+
+    assert needed() == 5
+    assert not Buffers.shared()._kept
+
+
 def test_derivatives_of_a_large_run(large: None) -> None:
     start = torch.zeros(N, 5, dtype=F64, requires_grad=True)
     run = dsgt.iterate(dsgt.DSGT(), quadratic(N).full, metropolis(graph(N)), start, 0.01)

@@ -117,7 +117,7 @@ def test_scipy_finds_the_same_conjugate(name: str):
 def test_the_curvature_of_least_squares_is_exact(name: str):
     problem = MADE[name]()
     f = problem.local(0)
-    for i, shard in enumerate(problem.shards):
+    for i, shard in enumerate(problem.places):
         A = problem.rows[shard]
         eigenvalues = torch.linalg.eigvalsh(4 / sum(SIZES) * A.mT @ A)
         assert abs(float(f.convexity()[i, 0]) - float(eigenvalues[0].clamp(min=0)) - problem.l2) < 1e-12

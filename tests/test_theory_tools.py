@@ -215,8 +215,8 @@ def test_the_variances_are_those_of_sampling_with_replacement():
     found = estimate(problem, W6, draws=400)
     x = problem.start(0)
     expected = 0.0
-    for i, shard in enumerate(problem.shards):
-        A, t = problem.rows[shard], problem.data.targets[shard]
+    for i, shard in enumerate(problem.places):
+        A, t = problem.rows[shard], problem.targets[shard]
         r = A * (A @ x - t)[:, None]
         spread = (r - r.mean(dim=0)).square().sum(dim=1).mean()
         expected += float(problem.weights[i] ** 2 * spread / problem.batch[i])
@@ -227,7 +227,7 @@ def test_the_variances_are_those_of_sampling_with_replacement():
 
 def test_the_variance_of_one_sample_of_the_union_is_within_and_between_the_shards():
     problem = squares([20, 40, 10, 30, 16, 24], data.WithReplacement(0.2))
-    A, t, x = problem.rows, problem.data.targets, problem.optimum
+    A, t, x = problem.rows, problem.targets, problem.optimum
     r = A * (A @ x - t)[:, None]
     expected = float((r - r.mean(dim=0)).square().sum(dim=1).mean())
     assert estimate(problem, W6, draws=400).sigma2_sample == pytest.approx(expected, rel=0.1)  # 400 draws

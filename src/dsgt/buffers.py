@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+from functools import cache
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
 import torch
 from torch import Tensor
 
@@ -11,6 +19,12 @@ MOST_KEPT = 16
 """How many tensors are kept, at most: as many as were needed at one moment."""
 FREED_AFTER = 64
 """An unused buffer is freed after 64 to 128 further requests."""
+SWITCH = "DSGT_ALLOCATOR"
+"""The environment variable that leaves the system's memory as it is, if it is "off"."""
+MADV_HUGEPAGE, HUGE_PAGE = 14, 1 << 21  # mman.h, on Linux
+
+_kept_anywhere: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+"""By address: what all ``Buffers`` keep."""
 
 
 def is_large(v: Tensor) -> bool:
@@ -21,7 +35,14 @@ def is_large(v: Tensor) -> bool:
 class Buffers:
     """Hands out uninitialised tensors, and the same memory again once nobody holds any part of it."""
 
+    @classmethod
+    def shared(cls) -> Buffers:
+        """The same ones for all who hold them at a time: what one does not need any more serves another."""
+        with _one_at_a_time:
+            return _shared.setdefault("", cls())
+
     def __init__(self) -> None:
+        self._one_at_a_time = Lock()
         self._kept: dict[int, Tensor] = {}  # by address
         self._given: dict[int, int] = {}  # the number of the request that it was given to last
         self._requests = 0
@@ -30,6 +51,10 @@ class Buffers:
         """An uninitialised tensor of v's shape, dtype and device."""
         if v.nbytes < LARGE_BYTES or (v.requires_grad and torch.is_grad_enabled()):
             return torch.empty_like(v, memory_format=torch.contiguous_format)
+        with self._one_at_a_time:
+            return self._used_again(v)
+
+    def _used_again(self, v: Tensor) -> Tensor:
         self._requests += 1
         if self._requests % FREED_AFTER == 0:
             self._free()
@@ -39,7 +64,10 @@ class Buffers:
                 return buffer.detach()
         fresh = torch.empty_like(v, memory_format=torch.contiguous_format)
         if len(self._kept) < MOST_KEPT:
-            self._kept[fresh.data_ptr()], self._given[fresh.data_ptr()] = fresh.detach(), self._requests
+            at, kept = fresh.data_ptr(), fresh.detach()
+            self._kept[at], self._given[at] = kept, self._requests
+            _kept_anywhere[at] = kept
+            _ask_for_huge_pages(kept)
         return fresh
 
     def _free(self) -> None:
@@ -56,13 +84,40 @@ class Buffers:
             v.data = v.new_empty(0)
 
     def may_overwrite(self, v: Tensor) -> bool:
-        """Whether v's memory came from here and no other tensor, view or array shares it, by its reference count.
+        """Whether v's memory came from any ``Buffers`` and no other tensor, view or array shares it, by its reference
+        count.
 
         The count does not see a second reference to the tensor object v itself. So whoever hands v to somebody who may
         read it later must hand out another tensor object, ``v.detach()``.
         """
-        buffer = self._kept.get(v.data_ptr())
+        buffer = _kept_anywhere.get(v.data_ptr())
         return buffer is not None and _fits(buffer, v) and _holders(buffer) == 1
+
+
+_shared: WeakValueDictionary[str, Buffers] = WeakValueDictionary()
+_one_at_a_time = Lock()
+
+
+def is_switched_off() -> bool:
+    return os.environ.get(SWITCH, "").lower() in ("off", "0", "false")
+
+
+@cache
+def _madvise() -> Any:
+    """The system's function; None where there is none, or it is not wanted."""
+    if sys.platform != "linux" or is_switched_off():
+        return None
+    function = ctypes.CDLL(None).madvise
+    function.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return function
+
+
+def _ask_for_huge_pages(v: Tensor) -> None:
+    """Passes over large memory spend a fifth of their time on looking up small pages. A wish, which may be denied."""
+    begin = -(-v.data_ptr() // HUGE_PAGE) * HUGE_PAGE
+    length = (v.data_ptr() + v.nbytes - begin) // HUGE_PAGE * HUGE_PAGE
+    if v.is_cpu and length > 0 and (advise := _madvise()) is not None:
+        advise(begin, length, MADV_HUGEPAGE)
 
 
 def _fits(buffer: Tensor, v: Tensor) -> bool:

@@ -230,14 +230,15 @@ def run(
     )
     start = problem.start(seed) if x0 is None else x0
     _check_begin(algorithm, start, restart_every)
-    x = as_start(start, network)
     keeper = Keeper(checkpoint_dir, every=checkpoint_every, rounds=rounds, network=network)
-    first = algorithm.init(x, network.at(0))
+    first = algorithm.init(as_start(start, network), network.at(0))
     ask = Questions(algorithm.asks, local, algorithm.point(first))
     begin = keeper.begin(
         first,
         memory=ask,
-        settings=lambda: _settings(given, problem, network, x, seed) | {"restart_every": restart_every or 0},
+        settings=lambda: (
+            _settings(given, problem, network, as_start(start, network), seed) | {"restart_every": restart_every or 0}
+        ),
         layout=problem.layout,
         columns=list(metrics),
         resume=resume,

@@ -49,7 +49,7 @@ class Batches:
         self._draws = Draws(seed, nodes, sizes, b)
         self.sizes = b
         """b_i, (n,): how many samples each node draws, or the expected number where it varies."""
-        self._order = shards.order
+        self._order = None if shards.in_order else shards.order
         row, position = segments(sizes) if not sampling.fixed else self._draws.slots
         self._row, self._offset = row, starts[row] + (0 if sampling.fixed else position)
         self._first, self._end = 0, 0
@@ -69,11 +69,14 @@ class Batches:
 
     def _taken(self, drawn: Tensor) -> Tensor:
         """The samples at these positions within the shards."""
-        return self._order.index_select(0, (drawn + self._offset).view(-1)).view(drawn.shape)
+        at = drawn + self._offset
+        return at if self._order is None else self._order.index_select(0, at.view(-1)).view(at.shape)
 
     def ragged(self, k: int) -> tuple[Tensor, Tensor]:
         """The drawn samples of round k, node after node, and how many each node drew."""
         if self._sampling.fixed:
             return self.rows(k), self.sizes
         drawn = self.rows(k)
-        return self._order[self._offset[drawn]], torch.bincount(self._row[drawn], minlength=len(self._draws.nodes))
+        at = self._offset[drawn]
+        counts = torch.bincount(self._row[drawn], minlength=len(self._draws.nodes))
+        return at if self._order is None else self._order[at], counts

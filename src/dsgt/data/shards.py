@@ -74,6 +74,15 @@ class Shards(Sequence[Tensor]):
         """Where in ``order`` each node's samples begin, (n,)."""
         return self.sizes.cumsum(0) - self.sizes
 
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether the samples lie node after node in the data set too."""
+        return bool((self.order == torch.arange(len(self.order), device=self.order.device)).all())
+
+    def side_by_side(self) -> Shards:
+        """The shards of the same samples, after ``features[order]`` has laid them out node after node."""
+        return self if self.in_order else Shards(torch.arange(len(self.order), device=self.order.device), self.sizes)
+
     def to(self, device: torch.device) -> Shards:
         return self if self.order.device == device else Shards(self.order.to(device), self.sizes.to(device))
 

@@ -116,4 +116,4 @@ def _memory(network: Network) -> Buffers:
     """Real nodes receive messages into their network's buffers, and may overwrite what has arrived like the rest."""
     if isinstance(network, Around):
         return _memory(network.inner)
-    return network.buffers if isinstance(network, Peers) else Buffers()
+    return network.buffers if isinstance(network, Peers) else Buffers.shared()

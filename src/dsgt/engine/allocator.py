@@ -8,20 +8,20 @@ to the kernel in between, and the page faults of fresh memory cost two to three 
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
+
+from dsgt.buffers import is_switched_off
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 KEPT_BYTES = 1 << 30
 """Freed memory at the end of the heap beyond this goes back to the kernel."""
-SWITCH = "DSGT_ALLOCATOR"
 
 
 @cache
 def keep_freed_memory() -> bool:
     """Tell glibc, once and for this whole process, to keep freed memory; with ``DSGT_ALLOCATOR=off`` it is left as it
     is. False then, and on other C libraries."""
-    if os.environ.get(SWITCH, "").lower() in ("off", "0", "false"):
+    if is_switched_off():
         return False
     try:
         libc = ctypes.CDLL(None)

@@ -51,6 +51,8 @@ class EmpiricalRisk(Problem):
         if not (l2 >= 0 and l2 < float("inf")):
             raise ValueError(f"l2 is {l2}, but a penalty is a finite number of at least 0")
         self.shards = shards.to(self.data.features.device)
+        self.places = self.shards
+        """Which rows of its tables are each node's, where a problem lays out the samples for itself."""
         self.sampling = sampling
         self.l2 = l2
         self.nodes = len(shards)
@@ -91,7 +93,7 @@ class EmpiricalRisk(Problem):
 
     def batches(self, seed: int) -> Batches:
         """What the nodes here draw."""
-        return Batches(self.shards, self.sampling, seed, self.node)
+        return Batches(self.places, self.sampling, seed, self.node)
 
     def oracle(self, seed: int) -> GradientFunction:
         return self.gradient_of(self.batches(seed))
@@ -137,7 +139,7 @@ class EmpiricalRisk(Problem):
         """Solves own x + weight (the gradient of part j without its penalty) = r, for the nodes here at once."""
         if not self.convex:
             raise self._lacks("conjugates and resolvents")
-        gradient, l2 = self.gradient_of(Parts(self.shards, q, self.node)), self.l2
+        gradient, l2 = self.gradient_of(Parts(self.places, q, self.node)), self.l2
 
         def inverse(r: Tensor, j: Tensor, own: Number, weight: Number, near: Tensor) -> Solutions:
             counted = Counted(lambda x: own * x + weight * (gradient(x, j) - l2 * x) - r)
@@ -264,7 +266,7 @@ class Shard(Local):
 
     def _part(self, x: Tensor, j: Tensor, q: int) -> Tensor:
         if q not in self._cut:
-            self._cut[q] = self.problem.gradient_of(Parts(self.problem.shards, q, self.problem.node))
+            self._cut[q] = self.problem.gradient_of(Parts(self.problem.places, q, self.problem.node))
         return self._cut[q](x, j)
 
     def _check_function(self) -> None:

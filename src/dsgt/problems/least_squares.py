@@ -50,7 +50,7 @@ class LeastSquares(LinearModel):
         self._factors: dict[tuple[int | None, int], Factored] = {}
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        return z.sub_(self.data.targets.index_select(0, rows.reshape(-1)).view(z.shape))
+        return z.sub_(self.targets.index_select(0, rows.reshape(-1)).view(z.shape))
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         return (z[..., 0, :] - targets).square() / 2
@@ -74,14 +74,14 @@ class LeastSquares(LinearModel):
     def _factored(self, q: int) -> Factored:
         key = self.node, q
         if key not in self._factors:
-            parts, w = Parts(self.shards, q, self.node), self.nodes * q / self.samples
-            self._factors[key] = factored(self.rows, self.data.targets, parts, q, w, self._lead)
+            parts, w = Parts(self.places, q, self.node), self.nodes * q / self.samples
+            self._factors[key] = factored(self.rows, self.targets, parts, q, w, self._lead)
         return self._factors[key]
 
     @cached_property
     def optimum(self) -> Tensor:
         """Solved in float64; the smallest solution where there are many."""
-        A, t = self.rows.double(), self.data.targets.double()
+        A, t = self.rows.double(), self.targets.double()
         if self.l2:
             H = A.mT @ A / self.samples + self.l2 * torch.eye(self.dim, dtype=A.dtype, device=A.device)
             x: Tensor = torch.linalg.solve(H, A.mT @ t / self.samples)
@@ -92,6 +92,6 @@ class LeastSquares(LinearModel):
     @cached_property
     def constants(self) -> Constants:
         scale = self.nodes / self.samples
-        tops = [torch.linalg.eigvalsh(self._normal(shard))[-1] for shard in self.shards]
-        all_ = torch.linalg.eigvalsh(self._normal(self.shards.order)) / self.samples + self.l2
+        tops = [torch.linalg.eigvalsh(self._normal(shard))[-1] for shard in self.places]
+        all_ = torch.linalg.eigvalsh(self._normal(self.places.order)) / self.samples + self.l2
         return Constants(scale * torch.stack(tops) + self.l2, float(all_[-1]), max(0.0, float(all_[0])))

@@ -71,11 +71,14 @@ class LinearModel(EmpiricalRisk):
             )
         self.intercept = intercept
         self.scores = scores
-        self.rows = self._with_intercept(self.data.features)
-        """What is multiplied with a model: the features and, with an intercept, a 1."""
+        self.places = self.shards.side_by_side()
+        self.rows = self._with_intercept(self._laid_out(self.data.features))
+        """What is multiplied with a model, node after node: the features and, with an intercept, a 1."""
+        self.targets = self._laid_out(self.data.targets)
+        """The targets of these rows."""
         self.dim = scores * self.rows.shape[1]
         self._nothing = self.rows.new_empty(1)
-        self._kept: dict[int, tuple[Samples, Tensor]] = {id(self.data): (self.data, self.rows)}
+        self._kept: dict[int, tuple[Samples, Tensor]] = {}
 
     def start(self, seed: int) -> Tensor:
         return self.data.features.new_zeros(self.dim)
@@ -94,6 +97,10 @@ class LinearModel(EmpiricalRisk):
     @abstractmethod
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         """Each sample's loss: scores (..., C, N) and targets (N,) -> (..., N)."""
+
+    def _laid_out(self, values: Tensor) -> Tensor:
+        """Node after node: what a node draws together then lies together."""
+        return values if self.shards.in_order else values.index_select(0, self.shards.order)
 
     def _with_intercept(self, features: Tensor) -> Tensor:
         return torch.cat([features, features.new_ones(len(features), 1)], dim=1) if self.intercept else features
@@ -177,9 +184,7 @@ class LinearModel(EmpiricalRisk):
             return rows if padding is None else rows.index_select(0, padding)
 
         shape = len(batches.sizes), self.scores, int(batches.sizes.max())
-        return numpy_gradients.gradients(
-            self.rows, drawn, self._slope_, shape=shape, weights=group.weights, order=self.shards.order
-        )
+        return numpy_gradients.gradients(self.rows, drawn, self._slope_, shape=shape, weights=group.weights)
 
     def _is_small(self, batches: Drawn[Any], runs: int = 1) -> bool:
         node = int(batches.sizes.max()) * self.rows.shape[1]
@@ -237,7 +242,7 @@ class LinearModel(EmpiricalRisk):
     def gradient(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.dim)
         X = flat.view(len(flat), self.scores, -1)
-        held = torch.arange(self.samples, device=x.device) if self.node is None else self.shards[self.node]
+        held = self.places.order if self.node is None else self.places[self.node]
         total = torch.zeros_like(X)
         for some in pieces(len(held), len(flat) * self.scores + X.shape[-1]):
             # all nodes' samples are every row in order: a view, where a gather would copy the data set

@@ -43,12 +43,12 @@ class Logistic(LinearModel):
         self.dim = self.scores * self.rows.shape[1]
         if self.scores == 1:
             # With the sign of the wrong answer in the row, a loss is softplus(z) and its slope sigmoid(z): no labels.
-            self.rows = self.rows * (1 - 2 * self.data.targets[:, None].to(self.rows.dtype))
+            self.rows = self.rows * (1 - 2 * self.targets[:, None].to(self.rows.dtype))
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
         if self.scores == 1:
             return z.sigmoid_()
-        labels = self.data.targets.index_select(0, rows.reshape(-1)).view(*z.shape[:-2], 1, -1)
+        labels = self.targets.index_select(0, rows.reshape(-1)).view(*z.shape[:-2], 1, -1)
         p = z.movedim(-2, 0).softmax(dim=0).movedim(0, -2)  # over whole vectors of samples, three times as fast
         return p.scatter_(-2, labels, -1.0, reduce="add")
 
@@ -67,7 +67,7 @@ class Logistic(LinearModel):
         return lambda dz: p * (dz - (p * dz).sum(dim=-2, keepdim=True))
 
     def inverses(self, q: int) -> Inverse:
-        parts = Parts(self.shards, q, self.node)
+        parts = Parts(self.places, q, self.node)
         per_sample = self._per_sample(parts)
 
         def inverse(r: Tensor, j: Tensor, own: Number, weight: Number, near: Tensor) -> Solutions:
@@ -89,7 +89,7 @@ class Logistic(LinearModel):
 
     def smoothness_of(self, q: int) -> Tensor:
         """The bound of ``smoothness``, of every part."""
-        parts = Parts(self.shards, q, self.node)
+        parts = Parts(self.places, q, self.node)
         top = []
         for j in range(q):
             which, counts = parts.ragged(torch.full((*self._lead, 1), j, device=self.rows.device))

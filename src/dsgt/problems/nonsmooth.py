@@ -43,7 +43,7 @@ class Hinge(LinearModel):
         if self.test is not None:
             check_labels(self.test, 2, "test")
         # With the sign of the wrong answer in the row, a loss is max(0, 1 + z): no labels.
-        self.rows = self.rows * (1 - 2 * self.data.targets[:, None].to(self.rows.dtype))
+        self.rows = self.rows * (1 - 2 * self.targets[:, None].to(self.rows.dtype))
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
         return (z > -1).to(z.dtype)
@@ -70,7 +70,7 @@ class AbsoluteDeviations(LinearModel):
         check_numbers(self.data, "l1 regression")
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        return z.sub_(self.data.targets.index_select(0, rows.reshape(-1)).view(z.shape)).sign_()
+        return z.sub_(self.targets.index_select(0, rows.reshape(-1)).view(z.shape)).sign_()
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         return (z[..., 0, :] - targets).abs()
@@ -80,7 +80,7 @@ class AbsoluteDeviations(LinearModel):
         """Without a penalty, by linear programming: minimise the mean of s with -s <= a'x - t <= s."""
         if self.l2 or self.node is not None:
             return None
-        A, t = self.rows.double().cpu().numpy(), self.data.targets.double().cpu().numpy()
+        A, t = self.rows.double().cpu().numpy(), self.targets.double().cpu().numpy()
         (N, m), one = A.shape, scipy.sparse.eye_array(len(A))
         weights = np.concatenate([np.zeros(m), np.full(N, 1 / N)])
         within = scipy.sparse.block_array([[A, -one], [-A, -one]])
@@ -111,7 +111,7 @@ class Lasso(LinearModel):
         self.l1 = l1
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
-        return z.sub_(self.data.targets.index_select(0, rows.reshape(-1)).view(z.shape))
+        return z.sub_(self.targets.index_select(0, rows.reshape(-1)).view(z.shape))
 
     def _loss_of_scores(self, z: Tensor, targets: Tensor) -> Tensor:
         return (z[..., 0, :] - targets).square() / 2

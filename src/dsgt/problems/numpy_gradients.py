@@ -21,10 +21,8 @@ Which = TypeVar("Which")
 
 MOST_MULTIPLICATIONS = 1 << 18
 """In a node's product: for more, NumPy's BLAS starts threads, which torch's number of threads does not limit."""
-IN_CACHE = 1 << 17
+IN_CACHE = 1 << 18
 """Numbers in the batches of the nodes that are computed at a time."""
-SORTED_FROM = 1 << 22
-"""Numbers in the data from which on they do not fit into the caches, and it pays to lay out a node's side by side."""
 
 
 def is_worthwhile(numbers: int, scores: int) -> bool:
@@ -39,39 +37,32 @@ def gradients(
     *,
     shape: tuple[int, int, int],
     weights: Tensor | float,
-    order: Tensor,
 ) -> Callable[[Tensor, Which], Tensor]:
     """n nodes, C scores per sample and b samples each, ``shape``: (x, k) -> the nodes' gradients, (n, C d).
 
     ``drawn(k)`` gives the numbers of the samples, rows of the table; ``slope_`` the slopes of the loss at their scores
-    (n, C, b), which it may overwrite; ``weights``, a number or (n, 1, b or 1), how much each sample counts; and
-    ``order`` all samples, node after node."""
+    (n, C, b), which it may overwrite; ``weights``, a number or (n, 1, b or 1), how much each sample counts."""
     (n, C, b), d = shape, table.shape[1]
     at_once = max(1, IN_CACHE // (b * d))
-    memory = Buffers()
-    place = None
-    if table.numel() >= SORTED_FROM:
-        table, place = table.index_select(0, order), torch.empty_like(order)
-        place[order] = torch.arange(len(order))
+    memory = Buffers.shared()
     rows = table.numpy()
     scale = weights if isinstance(weights, float) else weights[:, 0].numpy()
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is stopped by the loop, as with torch
     def some(x: Tensor, samples: Tensor, g: Tensor, first: int, last: int) -> None:
-        most = min(at_once, n)
+        most, models, gradients = min(at_once, n), x.numpy().reshape(n, C, d), g.numpy().reshape(n, C, d)
         A, z = np.empty((most, b, d), rows.dtype), x.new_empty(C * most * b)
         for i in range(first * at_once, min(last * at_once, n), at_once):
             j = min(i + at_once, n)
             drawn_here, batch = samples[i * b : j * b], A[: j - i]
-            where = drawn_here if place is None else place.index_select(0, drawn_here)
             # "raise" would copy twice; the samples are known to exist
-            rows.take(where.numpy(), 0, batch.reshape(-1, d), "clip")
+            rows.take(drawn_here.numpy(), 0, batch.reshape(-1, d), "clip")
             scores = z[: C * (j - i) * b].view(C, j - i, b).transpose(0, 1)  # a class's side by side, for the softmax
-            np.matmul(x[i:j].numpy().reshape(-1, C, d), batch.transpose(0, 2, 1), scores.numpy())
+            np.matmul(models[i:j], batch.transpose(0, 2, 1), scores.numpy())
             slope = slope_(scores, drawn_here).numpy()
             by_class = slope.transpose(1, 0, 2)
             np.multiply(by_class, scale if isinstance(scale, float) else scale[i:j], by_class)
-            np.matmul(slope, batch, g[i:j].numpy().reshape(-1, C, d))
+            np.matmul(slope, batch, gradients[i:j])
 
     def oracle(x: Tensor, k: Which) -> Tensor:
         samples = drawn(k)

@@ -20,7 +20,7 @@ from torch.func import functional_call, vmap
 
 from dsgt.flat import flattened, link
 from dsgt.layout import Place
-from dsgt.problems.stacked import node_losses, stack
+from dsgt.problems.stacked import Scale, stack, total_loss, weighted
 from dsgt.threads import threads as threads_of_torch
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -129,40 +129,46 @@ def vectorised(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
     def one(parameters: dict[str, Tensor], a: Tensor, t: Tensor) -> Tensor:
         return flat.loss(functional_call(flat.module, parameters, (a,), tie_weights=False), t)
 
-    def losses(values: Sequence[Tensor], a: Tensor, t: Tensor) -> Tensor:
-        return vmap(one)({name: values[j] for name, j in places}, a, t)
+    def total(values: Sequence[Tensor], a: Tensor, t: Tensor, scale: Scale) -> Tensor:
+        return weighted(vmap(one)({name: values[j] for name, j in places}, a, t), scale)
 
-    return _by_size(flat, features, targets, losses)
+    return _by_size(flat, features, targets, total)
 
 
 def stacked(flat: Flat, features: Tensor, targets: Tensor) -> Gradients:
     """All nodes with equally many samples at once, layer by layer."""
-    forward, each = stack(flat.module, flat.parameters), node_losses(flat.loss)
+    forward, total = stack(flat.module, flat.parameters), total_loss(flat.loss)
     assert forward is not None, "whoever names it has looked"
-    return _by_size(flat, features, targets, lambda values, a, t: each(forward(values, a), t))
+    return _by_size(flat, features, targets, lambda values, a, t, scale: total(forward(values, a), t, scale))
 
 
 def _by_size(
-    flat: Flat, features: Tensor, targets: Tensor, losses: Callable[[Sequence[Tensor], Tensor, Tensor], Tensor]
+    flat: Flat, features: Tensor, targets: Tensor, total: Callable[[Sequence[Tensor], Tensor, Tensor, Scale], Tensor]
 ) -> Gradients:
-    """``losses`` gives those of some nodes, (g,), from their parameters (g, *shape) and samples (g, b, ...)."""
+    """``total`` gives the sum of some nodes' losses times their scale, from their parameters (g, *shape) and samples
+    (g, b, ...)."""
     shapes, sizes = [p.shape for p in flat.parameters], [p.numel() for p in flat.parameters]
 
-    def same_size(x: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
+    def parts_of(x: Tensor) -> list[Tensor]:
+        n = x.shape[0]
+        return [v.view(n, *shape) for v, shape in zip(x.split(sizes, 1), shapes, strict=True)]
+
+    def same_size(x: Tensor, rows: Tensor, scale: Scale) -> Tensor:
         a, t = gather(features, rows), gather(targets, rows)
         with torch.enable_grad():
-            parts = [
-                v.view(len(x), *shape).requires_grad_() for v, shape in zip(x.split(sizes, 1), shapes, strict=True)
-            ]
-            grads = torch.autograd.grad(losses(parts, a, t).dot(scale), parts, materialize_grads=True)
-        return torch.cat([g.reshape(len(x), -1) for g in grads], dim=1)
+            parts = [part.requires_grad_() for part in parts_of(x)]
+            grads = torch.autograd.grad(total(parts, a, t, scale), parts, materialize_grads=True)
+        g = torch.empty_like(x)
+        for part, grad in zip(parts_of(g), grads, strict=True):
+            part.copy_(grad)
+        return g
 
     def gradients(x: Tensor, batch: Batch) -> Tensor:
         x = x.detach()
-        scales = torch.tensor(batch.scales, dtype=x.dtype, device=x.device)
         kinds = sorted(set(batch.counts))
-        if len(kinds) == 1 and kinds[0]:
-            return same_size(x, batch.rows.view(len(x), -1), scales)
+        if len(kinds) == 1 and kinds[0] and len(set(batch.scales)) == 1:
+            return same_size(x, batch.rows.view(len(x), -1), batch.scales[0])
+        scales = torch.tensor(batch.scales, dtype=x.dtype, device=x.device)
         g = torch.zeros_like(x)
         shards = batch.rows.split(list(batch.counts))
         for count in kinds:

@@ -16,6 +16,8 @@ from torch.nn import functional
 Stack: TypeAlias = Callable[[Sequence[Tensor], Tensor], Tensor]
 """(every parameter at all nodes (n, *shape), inputs (n, b, ...)) -> outputs (n, b, ...)."""
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Scale: TypeAlias = Tensor | float
+"""What each node's loss is multiplied with, (n,); a number where it is the same for all."""
 
 ELEMENTWISE = {
     *(nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh),
@@ -77,10 +79,11 @@ def _value(p: Tensor, number: dict[int, int]) -> Value:
 
 def _linear(weight: Value, bias: Value | None) -> Stack:
     def forward(values: Sequence[Tensor], z: Tensor) -> Tensor:
+        n = z.shape[0]
         rows = z.flatten(1, -2) if z.ndim > 3 else z
-        W = weight(values, len(z)).mT
-        made = torch.bmm(rows, W) if bias is None else torch.baddbmm(bias(values, len(z))[:, None], rows, W)
-        return made.view(*z.shape[:-1], -1) if z.ndim > 3 else made
+        W, columns = weight(values, n), rows.mT  # samples last: the weight's gradient then comes as it is kept
+        made = torch.bmm(W, columns) if bias is None else torch.baddbmm(bias(values, n)[..., None], W, columns)
+        return made.mT.reshape(*z.shape[:-1], -1) if z.ndim > 3 else made.mT
 
     return forward
 
@@ -100,8 +103,13 @@ def _layer_norm(layer: nn.LayerNorm, number: dict[int, int]) -> Stack:
     return forward
 
 
-def node_losses(loss: Loss) -> Loss:
-    """Outputs and targets of all nodes (n, b, ...) -> each node's mean loss (n,)."""
+def weighted(losses: Tensor, scale: Scale) -> Tensor:
+    """The sum of these (n,), each times its scale."""
+    return losses.sum() * scale if isinstance(scale, float) else losses.dot(scale)
+
+
+def total_loss(loss: Loss) -> Callable[[Tensor, Tensor, Scale], Tensor]:
+    """Outputs and targets of all nodes (n, b, ...), and scales -> the sum of the nodes' mean losses times theirs."""
     plain = isinstance(loss, nn.CrossEntropyLoss | nn.MSELoss) and repr(vars(loss)) == repr(vars(type(loss)()))
     each: Callable[..., Tensor]
     if loss is functional.cross_entropy or (plain and type(loss) is nn.CrossEntropyLoss):
@@ -109,9 +117,12 @@ def node_losses(loss: Loss) -> Loss:
     elif loss is functional.mse_loss or (plain and type(loss) is nn.MSELoss):
         each = functional.mse_loss
     else:
-        return vmap(loss)
+        return lambda z, t, scale: weighted(vmap(loss)(z, t), scale)
 
-    def losses(z: Tensor, t: Tensor) -> Tensor:
-        return each(z.flatten(0, 1), t.flatten(0, 1), reduction="none").view(len(z), -1).mean(dim=1)
+    def total(z: Tensor, t: Tensor, scale: Scale) -> Tensor:
+        if isinstance(scale, float):  # then a mean over all samples is one over the nodes
+            return each(z.flatten(0, 1), t.flatten(0, 1)) * (scale * len(z))
+        losses = each(z.flatten(0, 1), t.flatten(0, 1), reduction="none")
+        return weighted(losses.view(len(z), -1).mean(dim=1), scale)
 
-    return losses
+    return total

@@ -30,7 +30,7 @@ def closed_form(problem: Problem) -> tuple[Tensor, float, float] | None:
         return c.L_i.double(), c.L, c.mu
     if isinstance(problem, Logistic):
         bend = 0.25 if problem.scores == 1 else 0.5  # of the loss as a function of the scores (Böhning)
-        tops = [torch.linalg.matrix_norm(problem.rows[shard].double(), 2).square() for shard in problem.shards]
+        tops = [torch.linalg.matrix_norm(problem.rows[shard].double(), 2).square() for shard in problem.places]
         L_i = torch.stack(tops) * bend * problem.nodes / problem.samples + problem.l2
         return L_i, problem.smoothness, problem.l2
     return None
@@ -66,7 +66,7 @@ def batch_noise(problem: LeastSquares) -> float:
     if problem.sampling.constant:
         return 0.0
     worst = 0.0
-    for i, shard in enumerate(problem.shards):
+    for i, shard in enumerate(problem.places):
         A, w, b = problem.rows[shard].double(), float(problem.weights[i]), float(problem.batch[i])
         long = A.square().sum(dim=1)
         if A.shape[1] > EXACT_UP_TO:
