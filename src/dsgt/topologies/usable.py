@@ -18,8 +18,8 @@ MOST_KNOWN = 64
 
 
 def usable_weights(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> Found:
-    """The weights of the cycle, the file or the rule, or the nearest that a method of these needs may use, and what they
-    are."""
+    """The weights of the cycle, the file or the rule, or the nearest that a method of these needs may use, and what
+    they are."""
     asked = name, needs, graph, nodes, rule
     if asked not in known:
         found = _found(*asked)
