@@ -325,6 +325,16 @@ def test_functions_that_are_not_strongly_convex_are_refused_before_any_work(kind
         dsgt.iterate(kind(), few.local(0), W, few.start(0), 1.0)
 
 
+def test_a_comparison_and_a_training_say_so_before_any_run(tmp_path: Path):
+    some = ["--nodes", "4", "--graph", "ring", "--lr", "1", "--out", str(tmp_path / "runs")]
+    for command in (["compare", "dsgt", "msda", "--seeds", "1", "--workers", "1"], ["train", "msda"]):
+        told = CliRunner().invoke(app, [*command, *some])
+        assert told.exit_code == 2
+        text = " ".join(told.output.split())
+        assert "msda: MSDA needs strongly convex functions at all nodes, but that of node 0 is not" in text
+        assert not any(file.stat().st_size for file in tmp_path.rglob("*.jsonl"))
+
+
 def test_a_module_is_told_to_give_its_curvature_and_then_works():
     A, labels = separable()
     two = Shards.of(torch.arange(len(A)).split(len(A) // 2))

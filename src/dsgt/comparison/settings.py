@@ -345,15 +345,16 @@ class Settings(BaseModel):
         return Budget(self.epochs, "epochs") if self.budget is None else Budget.of(self.budget)
 
     def check_oracle(self, problem: Problem, method: str, node: int | None = None) -> None:
-        """A ValueError if the problem, or a real node's part of it, cannot answer what the method's oracle asks, or its
-        table is too large."""
-        oracle = self.algorithm(method).asks
-        if oracle is None or type(oracle) is Gradient:
+        """A ValueError if the problem, or a real node's part of it, cannot answer what the method's oracle asks, its
+        table is too large, or the method cannot be fitted to it."""
+        algorithm = self.algorithm(method)
+        if not isinstance(algorithm, Algorithm) or type(algorithm.asks) is Gradient:
             return
-        x = problem.start(0)
+        oracle, x = algorithm.asks, problem.start(0)
         try:
             if node is None:
-                oracle.check(problem.local(0), x.expand(problem.nodes, -1))
+                oracle.check(f := problem.local(0), x.expand(problem.nodes, -1))
+                algorithm.fitted(algorithm.over(self.network(method, problem)), f)
             else:
                 oracle.check(problem[node].local(0), x)
         except (TypeError, ValueError) as error:
