@@ -64,7 +64,7 @@ BATCHES = problem().batches(SEED)
 def batch(k: int) -> list[np.ndarray]:
     """The samples drawn in round k, by their positions in the shards."""
     rows = BATCHES.rows(k).split([2] * N)
-    return [np.array([problem().shards[i].tolist().index(r) for r in rows[i].tolist()]) for i in range(N)]
+    return [np.array([problem().places[i].tolist().index(r) for r in rows[i].tolist()]) for i in range(N)]
 
 
 def j(k: int) -> np.ndarray:
@@ -266,7 +266,7 @@ def test_the_mean_over_all_batches_is_the_gradient(oracle: Oracle[Any]):
         f = single[i].local(0)
         answers = []
         for row in range(SIZES[i]):
-            only = single[i].gradient_of(Only(single.shards[i][row]))
+            only = single[i].gradient_of(Only(single.places[i][row]))
             f._gradient = lambda at, k, only=only: only(at, k)
             _, memory = oracle.ask(oracle.init(f, z[i]), f, z[i], 0, 0.1)
             answers.append(oracle.ask(memory, f, x[i], 1, 0.1)[0])
