@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from timing import goal
 
 import dsgt
 from dsgt.asynchronous.algorithms import ASYNCHRONOUS
@@ -166,6 +167,8 @@ def speed() -> None:
         one = wakes_a_second(made(name), 40, 9)
         many = 21 * wakes_a_second(made(name, runs=21), 20, 5)
         print(f"{name}: {one:,.0f} wakes/s; a grid of 21 {many:,.0f} in all, {many / one:.1f} times")
+        goal(f"{name}, wakes a second of one core", one, least=15_000)
+        goal(f"{name}, wakes of a grid of 21 / of one run", many / one, least=10)
     print(f"n = 1000: {wakes_a_second(made('asy-sonata', nodes=1000), 3, 1):,.0f} wakes/s")
 
 

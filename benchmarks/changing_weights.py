@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import networkx as nx
 import torch
-from timing import in_turn
+from timing import goal, in_turn
 
 from dsgt import AtcDPSGD, topologies
 from dsgt.core import Weights
@@ -51,6 +51,7 @@ def main() -> None:
         seconds = in_turn({name: rounds(w) for name, w in contenders.items()}, TURNS, clock=time.process_time)
         ratios = [f"{seconds[other] / seconds['fixed']:.2f}" for other in ("pairs", "lossy", "both")]
         print(f"| {name} | {1e3 * seconds['fixed'] / ROUNDS:.2f} | {' | '.join(ratios)} |", flush=True)
+        goal(f"changing / fixed weights, {name}", max(seconds.values()) / seconds["fixed"], most=1.5)
 
 
 if __name__ == "__main__":

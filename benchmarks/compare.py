@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from timing import goal, processes_time
+
 METHODS = ("dsgt", "dpsgd", "d2", "sgd")
-SAME_WORK = ("--weights", "metropolis", "--lr", "0.05", "--seeds", "21", "--workers", "1")
+SAME_WORK = ("--weights", "metropolis", "--lr", "0.05", "--seeds", "21", "--workers", "2")
 HERE = Path(__file__).resolve().parents[1]
 
 JOBS = """
@@ -29,10 +30,10 @@ from dsgt.comparison import Settings
 from dsgt.comparison.job import Job
 settings = Settings(weights="metropolis")
 for method in sys.stdin:
-    job = Job(settings, method.strip(), 0.05, 0)
+    job, news = Job(settings, method.strip(), 0.05, 0), []
     began = time.process_time()
-    job()
-    print(time.process_time() - began, flush=True)
+    job(lambda *some: news.append(some[-1]))
+    print(time.process_time() - began, getattr(news[-1], "share", "nan"), flush=True)
 """
 COMMAND = """
 try:
@@ -51,6 +52,8 @@ class Jobs:
     """A process of one tree that does a run whenever it is told a method."""
 
     def __init__(self, tree: Path) -> None:
+        self.shares: list[float] = []
+        """What measuring took of each run."""
         self._process = subprocess.Popen(
             [sys.executable, "-c", JOBS],
             env=environment(tree),
@@ -63,7 +66,9 @@ class Jobs:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(method, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
+        seconds, share = map(float, self._process.stdout.readline().split())
+        self.shares.append(share)
+        return seconds
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -72,25 +77,25 @@ class Jobs:
 
 
 def command_seconds(tree: Path) -> float:
-    """Of the whole command with one worker: imports, weights, all runs, tables, figures and the report."""
+    """Of the whole command with two workers: imports, weights, all runs, tables, figures and the report."""
     with tempfile.TemporaryDirectory() as folder:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = processes_time()
         subprocess.run(
             [sys.executable, "-c", COMMAND, "compare", *METHODS, *SAME_WORK, "--out", folder],
             env=environment(tree),
             stdout=subprocess.DEVNULL,
             check=True,
         )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return processes_time() - before
 
 
-def show(what: str, unit: str, times: dict[str, list[float]], scale: float) -> None:
+def show(what: str, unit: str, times: dict[str, list[float]], scale: float) -> dict[str, float]:
     middle = {name: scale * statistics.median(some) for name, some in times.items()}
     found = f"{what:28}" + "".join(f"  {name} {seconds:8.2f} {unit}" for name, seconds in middle.items())
     if "base" in middle:
         found += f"   base / this {middle['base'] / middle['this']:5.2f}"
     print(found, flush=True)
+    return middle
 
 
 def main() -> None:
@@ -111,12 +116,17 @@ def main() -> None:
         show(f"one run of {method}", "ms", times, 1e3)
     for process in jobs.values():
         process.close()
+    goal("measuring, share of a run", statistics.median(jobs["this"].shares), most=0.15)
     if given.commands:
         times = {name: [] for name in trees}
         for _ in range(given.commands):
             for name, tree in trees.items():
                 times[name].append(command_seconds(tree))
-        show("dsgt compare, whole", "s ", times, 1)
+        middle = show("dsgt compare, whole", "s ", times, 1)
+        if "base" in middle:
+            goal("dsgt compare, CPU of this tree / of the other", middle["this"] / middle["base"], most=0.5)
+        else:
+            goal("dsgt compare, 84 runs, CPU seconds", middle["this"])
 
 
 if __name__ == "__main__":

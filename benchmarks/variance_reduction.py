@@ -25,6 +25,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
+from timing import goal
 
 import dsgt
 from dsgt import metrics, topologies
@@ -186,6 +187,8 @@ def speed() -> None:
     for name, found in times.items():
         share = statistics.median(a / b for a, b in zip(times["EXTRA"], found, strict=True))
         table.add_row(name, f"{1e6 * statistics.median(found):.0f}", f"{share:.2f}")
+        if name != "EXTRA":
+            goal(f"rounds per second, EXTRA {name} / EXTRA", share, least=0.5)
     Console(width=120).print(table)
 
 
