@@ -140,14 +140,24 @@ def test_strangers_are_turned_away_and_counted_and_members_are_heard_meanwhile()
             boxes[1].send(0, who.encode())
             assert heard(boxes[0], who.encode()) == [(1, who.encode())]
             other.close()
+        assert boxes[0].turned_away >= len(STRANGERS)  # also now, when nobody is just being greeted
 
 
 def test_a_member_that_sends_more_than_a_letter_is_cut_off_before_it_is_stored():
     with mailboxes(3, longest=1000) as boxes:
         boxes[1].send(0, b"x" * 1000)
         assert len(heard(boxes[0], b"x" * 1000)) == 1
+        connections = boxes[0].door._accepted
         for _ in range(20):  # a flood
             boxes[1].send(0, bytes(1 << 22))
+        read: list[bytearray] = []
+
+        def cut_off() -> bool:
+            read.extend(data for _, data in boxes[0].receive())
+            return bool(read) or boxes[0].door._accepted > connections  # it has come back
+
+        until(cut_off)
+        assert not read
         boxes[2].send(0, b"the others go on")
         assert heard(boxes[0], b"the others go on") == [(2, b"the others go on")]
 
