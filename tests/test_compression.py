@@ -320,6 +320,13 @@ def test_exact_methods_stay_exact_with_compressed_messages(algorithm):
     assert distance(algorithm, quadratic(N).full, 600) < 1e-9
 
 
+def test_c_gt_bears_a_compressor_that_makes_errors_larger_and_beer_does_not():
+    assert Quantise(1).variance(5) == 4
+    assert distance(dsgt.CGT(Quantise(1), 0.05, alpha=0.1), quadratic(N).full, 3000, lr=0.02) < 1e-8
+    with pytest.raises(dsgt.DivergedError):
+        distance(dsgt.BEER(Quantise(1), 0.05), quadratic(N).full, 3000, lr=0.02)
+
+
 def test_methods_without_tracking_miss_the_optimum_by_a_distance_that_halves_with_the_learning_rate():
     for algorithm in (dsgt.CHOCO(TopK(0.4), 0.4), dsgt.DCDPSGD(Quantise(8)), dsgt.ECDPSGD(I)):
         missed = [distance(algorithm, quadratic(N).full, round(8 / lr), lr=lr) for lr in (0.02, 0.01)]
@@ -454,7 +461,7 @@ def test_moniqua_with_a_theta_too_small_is_noticed_and_with_a_large_one_is_nearl
     plain = distance(dsgt.DPSGD(), problem.full, 400, lr=0.02)
     assert missed == pytest.approx(plain, rel=0.1)
     with pytest.raises(ValueError, match="bits is 3; expected 2, 4 or 8"):
-        path(dsgt.Moniqua(bits=3), problem.full, 1)
+        dsgt.Moniqua(bits=3)
     with pytest.raises(ValueError, match="x0 holds different models, but Moniqua needs equal ones"):
         path(dsgt.Moniqua(), problem.full, 1, x0=vector(m=5))
 

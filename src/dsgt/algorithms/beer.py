@@ -10,7 +10,7 @@ mean(v) = mean(s) always, whatever the compressor loses: so it is exact on diffe
 Guarantee: O(1/K) for smooth functions with exact gradients, linear under the PL condition, for any contraction C and
 any difference of the nodes' data, if gamma and lr are small enough (Zhao et al., 2022).
 gamma falls with the share that is sent: about five times that of top-k, 0.5 with 4 bits (docs/compression.md). Two bits
-are no contraction, and diverge with any gamma.
+are no contraction: take C-GT for them.
 Zhao, Li, Li, Richtarik and Chi, BEER: fast O(1/T) rate for decentralized nonconvex optimization with communication
 compression, 2022.
 """

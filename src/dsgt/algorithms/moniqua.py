@@ -36,25 +36,23 @@ class Moniqua(Algorithm[State]):
     sends: ClassVar[int] = 1
     exact: ClassVar[bool] = False
     equal_starts: ClassVar[bool] = True
-    diverges: ClassVar[str] = (
-        "two neighbours' models differ by more than theta, or lr is too large: take a larger theta"
-    )
+    diverges: ClassVar[str] = "two neighbours' models differ by more than theta: take a larger one, or a smaller lr"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Modulo(self.theta, self.bits)  # refuses other bits
 
     def init(self, x: Tensor, mix: Mix) -> State:
         return State(x)
 
     def update(self, s: State, g: Tensor, mix: Mix, lr: float) -> State:
-        modulo, x = self._modulo, s.x.unsqueeze(-2)
+        modulo, x = Modulo(self.theta, self.bits), s.x.unsqueeze(-2)
         wire = modulo.pack(s.x, mix.k, self.seed).unsqueeze(-2)
         heard, right = modulo.read(mix.exchange(wire), x)
         told, _ = modulo.read(wire, x)
-        moved = s.x + (mix.weights.to(x) * (heard - told)).sum(dim=-2) - lr * g
         wrong = (~right & (mix.hears >= 0).unsqueeze(-1).to(x.device)).any(dim=-2)
+        moved = s.x + (mix.weights.to(x) * (heard - told)).sum(dim=-2) - lr * g
         return State(moved.masked_fill(wrong, torch.nan))
 
-    @property
-    def _modulo(self) -> Modulo:
-        return Modulo(self.theta, self.bits)
-
     def message_bytes(self, m: int, element: int = 4) -> float:
-        return self._modulo.bytes(m)
+        return Modulo(self.theta, self.bits).bytes(m)

@@ -33,7 +33,7 @@ class Compressed(Algorithm[S]):
         if self.needs_unbiased and not self.compress.unbiased:
             raise ValueError(
                 f"{type(self).__name__} needs a compressor whose mean is the vector itself, but {self.compress} is "
-                "biased; take quantise:4 or rand-k:0.1, or BEER, CGT or CHOCO, which bear any contraction"
+                "biased; take quantise:4 or quantise:8, or BEER, CGT or CHOCO, which bear any contraction"
             )
 
     def message_bytes(self, m: int, element: int = 4) -> float:
