@@ -312,7 +312,8 @@ def test_train_under_torchrun_loads_parts_and_gives_the_numbers_of_the_simulator
     texts = [Path(folder, "rows.jsonl").read_text().splitlines() for folder in ("real", "simulated")]
     for a, b in zip(*([json.loads(line) for line in text] for text in texts), strict=True):
         # single precision, ten rounds of a small problem
-        assert [a[k] for k in keys] == pytest.approx([b[k] for k in keys], rel=1e-4)
+        assert a.keys() == b.keys()
+        assert [a[k] for k in keys if k in a] == pytest.approx([b[k] for k in keys if k in b], rel=1e-4)
 
 
 # Objects

@@ -71,8 +71,11 @@ class AsyncAlgorithm(ABC, Generic[S]):
         """Whether nodes ask each other, so that somebody must listen during gradients."""
         return type(self).answer is not AsyncAlgorithm.answer
 
+    def shaped(self, shapes: object) -> NoReturn:
+        """What the doors of methods with rounds ask first: ``run`` this, and ``iterate`` the next."""
+        self.over(shapes)
+
     def over(self, network: object) -> NoReturn:
-        """What the doors of methods with rounds ask first."""
         raise TypeError(f"{type(self).__name__} waits for nobody: use dsgt.run_async, which has no rounds")
 
     def model(self, s: S) -> Tensor:

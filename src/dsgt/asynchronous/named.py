@@ -24,6 +24,8 @@ def method(text: str) -> Algorithm[Any] | AsyncAlgorithm[Any]:
     try:
         return named.method(text)
     except ValueError as error:
+        if named.is_own(text):
+            raise
         closest = nearest(name, EVERY, "method")
         raise (ValueError(closest) if any(f"{known!r}" in closest for known in ASYNCHRONOUS) else error) from None
 
