@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dsgt.algorithms import COMPOSITIONS
 from support.cases import CASES
 
 SLOW = [
@@ -22,18 +23,24 @@ SLOW = [
     "test_report_browser",
     "test_train",
     "test_problems_runtime",
+    "test_theory_plan",
+    "test_theory_windows",
     "test_theory_rates",
+    "test_checkpoint_also",
+    "test_light",
+    "test_reference",
     "test_digits",
     "test_checkpoint_fuzz",
     "test_loaders_fuzz",
     "test_network_files_fuzz",
 ]
-"""Files that start real nodes, browsers or whole experiments, train to the end, or try very many inputs. ``make check``
-leaves them out, as every other test that is marked slow; ``make test`` begins with them, so that no core waits for them
-at the end."""
+"""Files that start real nodes, processes, browsers or whole experiments, ask all methods at once, or try many inputs.
+``make check`` leaves them out, as every other test that is marked slow; ``make test`` begins with them, so that no core
+waits for them at the end."""
 
-DAILY = ["sgd", "dpsgd", "dsgt", "gnsd", "d2", "exact-diffusion", "sgp", "decentlam", "push-pull", "k-gt", "median"]
+DAILY = ["dpsgd", "dsgt", "d2", "sgp", "decentlam", "push-pull", "k-gt", "choco"]
 """The methods that ``make check`` runs where a test is asked of every method: one of each kind."""
+OTHERS = {*CASES, *COMPOSITIONS} - {*DAILY}
 
 # The same examples every time; an example may take as long as a busy machine makes it take. To look for others:
 # pytest --hypothesis-profile=explore
@@ -51,5 +58,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _other_method(item: pytest.Item) -> bool:
     """Whether a test is asked of every method, and this is not one for every day."""
-    name = getattr(item, "callspec", None) and item.callspec.params.get("name")  # type: ignore[attr-defined]
-    return name in CASES and name not in DAILY
+    asked = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return any(isinstance(one, str) and one in OTHERS for one in asked)
