@@ -387,6 +387,7 @@ def test_it_has_a_name_on_the_command_line(name: str):
     assert shown.exit_code == 0
     assert "Guarantee:" in shown.output
     assert name in CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"}).output
+    assert "Sends as many m-vectors as the network asks for" in CliRunner().invoke(app, ["methods", "msda:K=0"]).output
 
 
 def test_one_node_alone_is_at_the_optimum_of_its_own_function_at_once():

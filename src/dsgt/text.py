@@ -43,3 +43,10 @@ def with_spread(mean: float, spread: float) -> str:
 
 def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if math.isfinite(share) else "none"
+
+
+def vectors(count: float) -> str:
+    """How many m-vectors a method sends; no number where a network decides it."""
+    return (
+        "as many m-vectors as the network asks for" if math.isnan(count) else f"{count:g} m-vector{'s' * (count != 1)}"
+    )

@@ -19,6 +19,7 @@ from dsgt.commands.completion import starting
 from dsgt.commands.errors import plain_errors
 from dsgt.core import Algorithm, Oracle, parameters, without_oracle
 from dsgt.oracles import ORACLES
+from dsgt.text import vectors
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 console = Console()
@@ -68,7 +69,7 @@ def _oracles() -> Table:
     )
     table.columns[0].no_wrap = True
     for name, kind in ORACLES.items():
-        table.add_row(name, _vectors(kind().keeps), _text(kind).partition(": ")[2].partition("\n\n")[0])
+        table.add_row(name, vectors(kind().keeps), _text(kind).partition(": ")[2].partition("\n\n")[0])
     return table
 
 
@@ -78,14 +79,14 @@ def _describe(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> None:
     _say(f"[bold]{escape(label(algorithm))}[/], in Python [bold]{escape(in_python(algorithm))}[/]\n")
     _say(escape(_text(kind)))
     _say(
-        f"\nSends {_vectors(algorithm.sends)} {when}. Exact on uneven data: {_exact(kind)}. Needs of W: "
+        f"\nSends {vectors(algorithm.sends)} {when}. Exact on uneven data: {_exact(kind)}. Needs of W: "
         f"{algorithm.needs}."
     )
     if isinstance(algorithm, AsyncAlgorithm):
         _parameters(algorithm)
         return
     if algorithm.asks.keeps:
-        _say(f"A node keeps {_vectors(algorithm.asks.keeps)} for its gradients.")
+        _say(f"A node keeps {vectors(algorithm.asks.keeps)} for its gradients.")
     plain = without_oracle(algorithm)
     _parameters(plain)
     if plain is not algorithm:
@@ -97,7 +98,7 @@ def _describe_oracle(made: Oracle[Any]) -> None:
     name = label_among(made, ORACLES) or ""
     _say(f"[bold]METHOD+{escape(name)}[/], in Python [bold]{escape(in_python(made))}[/]\n")
     _say(escape(_text(type(made))))
-    _say(f"\nA node keeps {_vectors(made.keeps)} for it.")
+    _say(f"\nA node keeps {vectors(made.keeps)} for it.")
     _parameters(made)
 
 
@@ -115,10 +116,6 @@ def _text(kind: type) -> str:
 
 def _say(text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)
-
-
-def _vectors(count: float) -> str:
-    return f"{count:g} m-vector{'s' * (count != 1)}"
 
 
 def _exact(kind: type[Algorithm[Any]] | type[AsyncAlgorithm[Any]]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from dsgt.algorithms.named import is_ours
 from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.core import Algorithm, parameters, without_oracle
+from dsgt.text import vectors
 
 OPEN = 6
 """With more methods than this the cards are closed until somebody opens one."""
@@ -37,7 +38,7 @@ def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
         equation = "\n".join([equation, _equation(sys.modules[type(algorithm.asks).__module__].__doc__ or "")]).strip()
     guarantee = re.search(r"Guarantee: (.*?\.)(?:\s*\n[A-Z][^\n]*, [^\n]*\d{4}|\s*\Z)", text, flags=re.DOTALL)
     when = "at a wake" if isinstance(algorithm, AsyncAlgorithm) else "a round"
-    sends = f"{algorithm.sends:g} vector{'s' * (algorithm.sends != 1)} {when} to each neighbour"
+    sends = f"{vectors(algorithm.sends)} {when} to each neighbour"
     return Card(
         title=title,
         about=" ".join(first[1].split()) if first else "",
