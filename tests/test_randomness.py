@@ -1,6 +1,7 @@
 """Numbers without state must be as good as numbers with it: uniform, and independent across every coordinate."""
 
 import math
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsgt import randomness
 from dsgt.randomness import absorb, bits, integers, seeded, uniform
 
 MANY = 40_000
@@ -132,3 +134,21 @@ def test_torchs_own_stream_is_a_function_of_the_seed_for_a_while_and_one_threads
     with ThreadPoolExecutor(4) as pool:
         assert all(torch.equal(a, b) for a, b in zip(alone * 5, pool.map(draw, [0, 1, 2, 3] * 5), strict=True))
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_threads_that_share_draws_find_the_same_numbers():
+    """Each number is asked for in the middle of another thread's hashing of its block."""
+    expected = [randomness.Draws(3)(index) for index in (5, 2000)]
+    shared, found = randomness.Draws(3), []
+
+    def hashed(state, indices):
+        if threading.current_thread() is threading.main_thread():
+            other = threading.Thread(target=lambda: found.append(shared(5)))
+            other.start()
+            other.join()
+        return absorb(state, indices)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(randomness, "absorb", hashed)
+        found += [shared(5), shared(2000)]
+    assert found == [expected[0], expected[0], expected[0], expected[1]]

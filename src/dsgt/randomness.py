@@ -114,15 +114,16 @@ class Draws:
 
     def __init__(self, seed: int, *coordinates: int) -> None:
         self._state = absorb(seed, *coordinates)
-        self._at, self._values = -1, [0.0]
+        self._block = -1, [0.0]
 
     def __call__(self, index: int) -> float:
         at, within = divmod(index, self.BLOCK)
-        if at != self._at:
-            self._at = at
+        known, values = self._block
+        if at != known:
             indices = np.arange(at * self.BLOCK, (at + 1) * self.BLOCK)
-            self._values = _unit(absorb(self._state, indices)).tolist()
-        return self._values[within]
+            values = _unit(absorb(self._state, indices)).tolist()
+            self._block = at, values  # at once: nodes that are threads share it
+        return values[within]
 
 
 @contextmanager
