@@ -11,32 +11,15 @@ Schmidt, Le Roux and Bach, Minimizing finite sums with the stochastic average gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
-from dsgt.core import Local, Oracle, parameter
-from dsgt.oracles.table import Table, check_size, drawn
+from dsgt.core import Local
+from dsgt.oracles.table import Table, Tabled, drawn
 
 
 @dataclass(frozen=True)
-class SAG(Oracle[Table]):
-    q: int = parameter(10, "parts that every node's samples are cut into; the table holds so many vectors", least=1)
-    limit: float = parameter(2.0, "gigabytes that the tables of the nodes here may take", above=0)
-
-    wants: ClassVar[tuple[str, ...]] = ("part",)
-
-    @property
-    def keeps(self) -> int:  # type: ignore[override]
-        return self.q + 1
-
-    def check(self, f: Local, x: Tensor) -> None:
-        f.check(self.wants, self.q)
-        check_size(x, self.q, self.limit)
-
-    def init(self, f: Local, x: Tensor) -> Table:
-        return Table.filled(f, x, self.q, self.limit)
-
+class SAG(Tabled):
     def ask(self, memory: Table, f: Local, x: Tensor, k: int, lr: float) -> tuple[Tensor, Table]:
         j, entry = drawn(f, self.q, k)
         _, after = memory.replace_(entry, f.part(x, j, self.q), k)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from dsgt import randomness
-from dsgt.core import Local
+from dsgt.core import Local, Oracle, parameter
 
 PARTS, ORDERS, RESTARTS, DELAYS = 101, 102, 103, 104
 """Different oracles see different numbers, and none those that samples are drawn with."""
@@ -65,6 +66,27 @@ def fits(x: Tensor, vectors: int, limit: float, what: str, instead: str) -> None
 def check_size(x: Tensor, q: int, limit: float) -> None:
     """Whether a table of q gradients fits."""
     fits(x, q, limit, f"q = {q} gradients", "use fewer parts, or SVRG, SARAH or AVRG, which keep no table")
+
+
+@dataclass(frozen=True)
+class Tabled(Oracle[Table]):
+    """An oracle with a table, filled by one pass before the first round."""
+
+    q: int = parameter(10, "parts that every node's samples are cut into; the table holds so many vectors", least=1)
+    limit: float = parameter(2.0, "gigabytes that the tables of the nodes here may take", above=0)
+
+    wants: ClassVar[tuple[str, ...]] = ("part",)
+
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        return self.q + 1
+
+    def check(self, f: Local, x: Tensor) -> None:
+        f.check(self.wants, self.q)
+        check_size(x, self.q, self.limit)
+
+    def init(self, f: Local, x: Tensor) -> Table:
+        return Table.filled(f, x, self.q, self.limit)
 
 
 def drawn(f: Local, q: int, k: int) -> tuple[Tensor, Tensor]:
