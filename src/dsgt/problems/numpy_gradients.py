@@ -7,8 +7,9 @@ more than the arithmetic (benchmarks/large.py, benchmarks/simulator.py).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -48,17 +49,29 @@ def gradients(
     rows = table.numpy()
     scale = weights if isinstance(weights, float) else weights[:, 0].numpy()
 
+    own = threading.local()
+
+    def room(count: int, dtype: torch.dtype) -> tuple[Any, ...]:
+        """A thread's memory for the batches and scores of so many nodes, with the views of it that products ask for. It
+        is kept: making it anew, and its fresh pages, would cost as much as a small gradient."""
+        if not hasattr(own, "rooms"):
+            own.rooms = {}
+        kept: dict[tuple[int, torch.dtype], tuple[Any, ...]] = own.rooms
+        if (count, dtype) not in kept:
+            batch = np.empty((count, b, d), rows.dtype)
+            scores = torch.empty(C, count, b, dtype=dtype).transpose(0, 1)  # a class's side by side, for the softmax
+            kept[count, dtype] = batch, batch.reshape(-1, d), batch.transpose(0, 2, 1), scores, scores.numpy()
+        return kept[count, dtype]
+
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is stopped by the loop, as with torch
     def some(x: Tensor, samples: Tensor, g: Tensor, first: int, last: int) -> None:
-        most, models, gradients = min(at_once, n), x.numpy().reshape(n, C, d), g.numpy().reshape(n, C, d)
-        A, z = np.empty((most, b, d), rows.dtype), x.new_empty(C * most * b)
+        models, gradients = x.numpy().reshape(n, C, d), g.numpy().reshape(n, C, d)
         for i in range(first * at_once, min(last * at_once, n), at_once):
             j = min(i + at_once, n)
-            drawn_here, batch = samples[i * b : j * b], A[: j - i]
-            # "raise" would copy twice; the samples are known to exist
-            rows.take(drawn_here.numpy(), 0, batch.reshape(-1, d), "clip")
-            scores = z[: C * (j - i) * b].view(C, j - i, b).transpose(0, 1)  # a class's side by side, for the softmax
-            np.matmul(models[i:j], batch.transpose(0, 2, 1), scores.numpy())
+            drawn_here = samples if j - i == n else samples[i * b : j * b]
+            batch, flat, transposed, scores, z = room(j - i, x.dtype)
+            rows.take(drawn_here.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
+            np.matmul(models[i:j], transposed, z)
             slope = slope_(scores, drawn_here).numpy()
             by_class = slope.transpose(1, 0, 2)
             np.multiply(by_class, scale if isinstance(scale, float) else scale[i:j], by_class)
