@@ -34,6 +34,7 @@ from dsgt.reproduce import (
 from dsgt.reproduce.cases import Finished
 from dsgt.reproduce.clock import ETHERNET
 from dsgt.reproduce.lab import Lab, Plan, Tables
+from dsgt.reproduce.training_run import TrainingRun
 
 TINY_TASK = {
     "seeds": 2,
@@ -55,7 +56,7 @@ TINY: dict[str, Plan] = {
     "independence": replace(independence.QUICK, graphs=("ring", "complete"), methods=("dsgt",)),
     "batch": replace(batch.QUICK, seeds=1, rounds=600),
     "speedup": replace(speedup.QUICK, models=("logistic",), counts=(1, 6), rounds=20, real_nodes=(2,)),
-    "skew": replace(LOGISTIC, partition="dirichlet:0.1", worst=True, seeds=1),
+    "skew": replace(LOGISTIC, partition="dirichlet:0.1", own_every=1.0, seeds=1),
     "d2fdla": replace(d2fdla.QUICK, graphs=3, counts=(6, 24), seeds=1),
 }
 KNOWN: dict[str, Tables] = {}
@@ -175,6 +176,43 @@ def test_a_small_step_does_not_feel_the_network_and_a_large_one_does():
     ring = table[table["graph"] == "ring"].set_index("lr")["ratio"]
     assert ring[0.02] < 1.05
     assert ring[0.5] > 1.2
+
+
+def test_the_grid_grows_until_the_best_learning_rate_is_inside_it(monkeypatch: pytest.MonkeyPatch):
+    best = {"dsgt": 0.3, "dpsgd": 0.01, "dsgt/metropolis": 5.0}  # inside the ladder, below the grid, beyond the ladder
+    tried: list[tuple[str, float]] = []
+
+    def table(self: Lab, asked: list[TrainingRun]) -> pd.DataFrame:
+        rows = [{"method": run.method, "weights": run.weights, "nodes": 6, "lr": run.lr, "seed": run.seed,
+                 "epochs": 1.0, "accuracy": 0.5} for run in asked]  # fmt: skip
+        found = pd.DataFrame(rows)
+        names = paper.told_apart(found)["method"]
+        tried[:] = [*zip(names, found["lr"], strict=True)]
+        return found.assign(loss=[abs(np.log(lr / best[name])) for name, lr in tried])
+
+    monkeypatch.setattr(Lab, "table", table)
+    task = replace(LOGISTIC, methods=tuple(best), lrs=(0.1, 0.2), ladder=(0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5))
+    _, chosen = paper.tuned(LAB, task)
+    assert chosen == {"dsgt": 0.3, "dpsgd": 0.01, "dsgt/metropolis": 0.5}
+    lrs = {name: [lr for other, lr in tried if other == name] for name in best}
+    assert lrs == {
+        "dsgt": [0.1, 0.2, 0.3, 0.5],
+        "dpsgd": [0.005, 0.01, 0.05, 0.1, 0.2],
+        "dsgt/metropolis": [0.1, 0.2, 0.3, 0.5],
+    }
+
+
+def test_a_step_at_which_the_largest_network_diverges_is_not_tried_on_the_others(monkeypatch: pytest.MonkeyPatch):
+    def table(self: Lab, asked: list[TrainingRun]) -> pd.DataFrame:
+        return pd.DataFrame(
+            [{"nodes": run.nodes, "lr": run.lr, "seed": run.seed, "method": run.method, "round": 1,
+              "loss": np.inf if run.nodes == 6 and run.lr > 0.1 else 1.0} for run in asked]
+        )  # fmt: skip
+
+    monkeypatch.setattr(Lab, "table", table)
+    found = paper.counted(LAB, replace(LOGISTIC, counts=(1, 2, 6), lrs=(0.1, 0.2, 0.3)), 0.2)
+    assert [*zip(found["nodes"], found["lr"], strict=True)] == [(1, 0.1), (2, 0.1), (6, 0.1), (6, 0.2)]
+    assert paper.common(found)["nodes"].tolist() == [1, 2, 6]
 
 
 def times(*, computing: float, mixing: float) -> np.ndarray:

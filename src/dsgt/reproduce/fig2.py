@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dsgt.reproduce import paper, paper_figure, paper_findings
 from dsgt.reproduce.lab import Experiment
-from dsgt.reproduce.paper import Task
+from dsgt.reproduce.paper import LADDER, Task
 
 METHODS = ("dsgt", "dpsgd", "atc-dpsgd", "d2", "sgd")
 FULL = Task(
-    data="cifar10", model="logistic", methods=METHODS, seeds=3, counted_seeds=3, epochs=20.0, tuning_epochs=5.0
+    data="cifar10", model="logistic", methods=(*METHODS, "dsgt/metropolis"), seeds=3, counted_seeds=3, epochs=60.0,
+    tuning_epochs=10.0, lrs=(0.005, 0.01, 0.03), ladder=LADDER, every=0.5, own_every=5.0,
 )  # fmt: skip
 QUICK = Task(
     data="digits", model="logistic", methods=METHODS, seeds=2, counted_seeds=2, epochs=20.0, tuning_epochs=5.0,

@@ -6,6 +6,7 @@ random graph with 2 log2 n neighbours on average, FDLA weights for DSGT and D-PS
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from dsgt.reproduce.lab import Lab, Plan, Tables, records
 from dsgt.reproduce.training_run import TrainingRun
 
 WEIGHTS = {"dsgt": "fdla", "dpsgd": "fdla", "atc-dpsgd": "fdla", "d2": "metropolis", "sgd": "all"}
+"""The paper's; "dsgt/metropolis" is a method with others."""
+LADDER = (*PAPER_GRID, 0.3, 0.5, 1.0)
+"""The paper's learning rates, and on."""
 TUNING_SEED = 0
 """Learning rates are chosen with this seed; what is reported uses 1, 2, ..., so that nobody profits from the choice."""
 
@@ -33,69 +37,104 @@ class Task(Plan):
     counted_seeds: int = 1
     """Seeds of the runs over other numbers of nodes."""
     lrs: tuple[float, ...] = PAPER_GRID
+    """The learning rates that every method is tried with."""
+    ladder: tuple[float, ...] = ()
+    """Where a method's best one is the largest or the smallest that was tried, the next of these is tried too."""
     batch: int = 1024
     tuning_epochs: float = 1.0
     every: float = 1.0
     """Epochs between two measurements."""
     partition: str = "equal"
-    worst: bool = False
+    own_every: float = 0.0
+    """Epochs between two measurements of the nodes' own models; 0: never."""
+    measured: int = 0
+    """Samples that a model is measured on; 0: all."""
 
     def training(
-        self, lab: Lab, method: str, *, lr: float, seed: int, nodes: int, epochs: float, weights: str = ""
+        self, lab: Lab, method: str, *, lr: float, seed: int, nodes: int, epochs: float, every: float = 0.0
     ) -> TrainingRun:
-        """A run; the weights are the paper's for the method unless others are named."""
-        nodes = 1 if method == "sgd" else nodes  # centralized: one node that holds everything
+        """A run of "dsgt", with the paper's weights, or of "dsgt/metropolis"; measured as the task says, or as told."""
+        name, _, rule = method.partition("/")
+        nodes = 1 if name == "sgd" else nodes  # centralized: one node that holds everything
+        several = nodes > 1
         return TrainingRun(
-            self.data, self.model, method, weights or WEIGHTS[method], nodes, lr, seed, epochs, self.batch,
-            every=self.every, partition=self.partition if nodes > 1 else "equal", worst=self.worst and nodes > 1,
-            data_dir=lab.data_dir,
+            self.data, self.model, name, rule or WEIGHTS[name], nodes, lr, seed, epochs, self.batch,
+            every=every or self.every, partition=self.partition if several else "equal",
+            own_every=self.own_every if several and not every else 0.0, measured=self.measured, data_dir=lab.data_dir,
         )  # fmt: skip
 
 
 def tuned(lab: Lab, task: Task) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Every method at every learning rate of the grid, the same epochs for all; the lowest final training loss wins."""
+    """Every method at the learning rates of the grid, the same epochs for all; the lowest final training loss wins.
+
+    While that is the largest or the smallest that was tried, the next one of the ladder is tried too."""
     epochs = min(task.tuning_epochs, task.epochs)
-    runs = lab.table(
-        [
-            task.training(lab, method, lr=lr, seed=TUNING_SEED, nodes=task.nodes, epochs=epochs)
-            for method in task.methods
-            for lr in task.lrs
-        ]
-    )
-    ends = last(runs)
-    tuning = ends[["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]]
-    return tuning, best_of(tuning)
+    lrs = {method: {*task.lrs} for method in task.methods}
+    while True:
+        runs = told_apart(
+            lab.table(
+                [
+                    task.training(lab, method, lr=lr, seed=TUNING_SEED, nodes=task.nodes, epochs=epochs, every=epochs)
+                    for method in task.methods
+                    for lr in sorted(lrs[method])
+                ]
+            )
+        )
+        tuning = last(runs)[["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]]
+        best = best_of(tuning)
+        wider = {method: lrs[method] | beyond(task.ladder, lrs[method], best[method]) for method in task.methods}
+        if wider == lrs:
+            return tuning, best
+        lrs = wider
+
+
+def beyond(ladder: Sequence[float], tried: set[float], best: float) -> set[float]:
+    """The next learning rate of the ladder where the best is at an edge of what was tried, else nothing."""
+    above, below = [x for x in ladder if x > max(tried)], [x for x in ladder if x < min(tried)]
+    return {*(above[:1] if best == max(tried) else []), *(below[-1:] if best == min(tried) else [])}
 
 
 def repeated(lab: Lab, task: Task, best: dict[str, float]) -> pd.DataFrame:
     """Every method at its learning rate, with fresh seeds."""
-    return lab.table(
-        [
-            task.training(lab, method, lr=best[method], seed=seed, nodes=task.nodes, epochs=task.epochs)
-            for seed in range(1, task.seeds + 1)
-            for method in task.methods
-        ]
+    return told_apart(
+        lab.table(
+            [
+                task.training(lab, method, lr=best[method], seed=seed, nodes=task.nodes, epochs=task.epochs)
+                for seed in range(1, task.seeds + 1)
+                for method in task.methods
+            ]
+        )
     )
+
+
+def told_apart(runs: pd.DataFrame) -> pd.DataFrame:
+    """A method with other weights than the paper's is a method of its own."""
+    other = runs["weights"] != runs["method"].map(WEIGHTS)
+    return runs.assign(method=runs["method"].where(~other, runs["method"] + "/" + runs["weights"]))
 
 
 def counted(lab: Lab, task: Task, lr: float) -> pd.DataFrame:
     """DSGT over other numbers of nodes, at one learning rate: the same for centralized SGD, so for every n.
 
-    Should a run diverge, all are repeated at the next smaller learning rate of the grid; what diverged stays in the
-    table. One node of DSGT is centralized SGD, bit for bit, so that run is not done twice."""
-    tried = []
-    for smaller in sorted((x for x in task.lrs if x <= lr), reverse=True):
-        runs = lab.table(
-            [
-                task.training(lab, "dsgt" if n > 1 else "sgd", lr=smaller, seed=seed, nodes=n, epochs=task.epochs)
-                for n in task.counts
-                for seed in range(1, task.counted_seeds + 1)
-            ]
-        )
-        tried.append(runs)
-        if np.isfinite(runs["loss"]).all():
+    Should a run diverge, all are repeated at the next smaller learning rate; what diverged stays in the table, so the
+    largest networks, which diverge first, come first. One node of DSGT is centralized SGD, bit for bit, so that run is
+    not done twice."""
+    tried: list[pd.DataFrame] = []
+    for smaller in sorted({x for x in (*task.lrs, *task.ladder) if x <= lr}, reverse=True):
+        for n in sorted(task.counts, reverse=True):
+            tried.append(
+                lab.table(
+                    [
+                        task.training(lab, "dsgt" if n > 1 else "sgd", lr=smaller, seed=k, nodes=n, epochs=task.epochs)
+                        for k in range(1, task.counted_seeds + 1)
+                    ]
+                )
+            )
+            if not np.isfinite(tried[-1]["loss"]).all():
+                break
+        else:
             break
-    return pd.concat(tried, ignore_index=True)
+    return pd.concat(tried[::-1], ignore_index=True)
 
 
 def common(scaling: pd.DataFrame) -> pd.DataFrame:
@@ -113,16 +152,10 @@ def diverged(runs: pd.DataFrame) -> pd.DataFrame:
 
 def causes(lab: Lab, task: Task, scaling: pd.DataFrame) -> pd.DataFrame:
     """Where DSGT diverged, is it the method or its FDLA weights? DSGT and D² over the largest such n, both with
-    Metropolis weights."""
-    found = diverged(scaling)
-    return lab.table(
-        [
-            task.training(lab, method, lr=r["lr"], seed=r["seed"], nodes=r["nodes"], epochs=task.epochs,
-                          weights="metropolis")
-            for r in records(found[found["nodes"] == found["nodes"].max()])
-            for method in ("dsgt", "d2")
-        ]
-    )  # fmt: skip
+    Metropolis weights, once."""
+    (worst,) = records(diverged(scaling).sort_values(["nodes", "lr"]).tail(1))
+    at = {"lr": worst["lr"], "seed": worst["seed"], "nodes": worst["nodes"], "epochs": task.epochs}
+    return lab.table([task.training(lab, method, **at) for method in ("dsgt/metropolis", "d2")])
 
 
 def last(runs: pd.DataFrame) -> pd.DataFrame:
@@ -140,8 +173,9 @@ def timed(lab: Lab, task: Task, counts: tuple[int, ...], wires: tuple[Wire, ...]
     for g in records(gradients):
         n, dim, compute = g["nodes"], g["dim"], g["seconds"]
         for method in task.methods:
+            name, _, rule = method.partition("/")
             for wire in wires:  # over n nodes the exact counterpart of centralized SGD is an all-reduce
-                seconds = seconds_per_round(method, WEIGHTS[method], n, dim, compute, wire)
+                seconds = seconds_per_round(name, rule or WEIGHTS[name], n, dim, compute, wire)
                 lines.append(
                     {"model": task.model, "method": method, "nodes": n, "network": wire.name, "compute": compute,
                      "seconds_per_round": seconds}

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 NAMES = {
     "dsgt": "DSGT",
+    "dsgt/metropolis": "DSGT, Metropolis",
     "dpsgd": "D-PSGD",
     "atc-dpsgd": "D-PSGD, adapt first",
     "d2": "D²",
@@ -25,6 +26,7 @@ NAMES = {
 # Okabe and Ito's colours: told apart by everyone, also in grey.
 COLOURS = {
     "dsgt": "#0072B2",
+    "dsgt/metropolis": "#56B4E9",
     "dpsgd": "#D55E00",
     "atc-dpsgd": "#E69F00",
     "d2": "#009E73",
@@ -33,7 +35,7 @@ COLOURS = {
     "extra": "#E69F00",
     "exact-diffusion": "#56B4E9",
 }
-LINES = {"atc-dpsgd": ":", "d2": "-.", "sgd": "--"}
+LINES = {"dsgt/metropolis": ":", "atc-dpsgd": ":", "d2": "-.", "sgd": "--"}
 """Of methods whose curves lie on each other; the others' lines are whole."""
 MARKS = "osD^vPX"
 STYLE: dict[Any, Any] = {

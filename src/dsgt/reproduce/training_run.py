@@ -26,6 +26,7 @@ MEASURED: dict[str, metrics.Metric] = {
     "accuracy": metrics.accuracy,
     "consensus": metrics.consensus,
 }
+OWN: dict[str, metrics.Metric] = {"own": metrics.node_accuracy_mean, "worst": metrics.node_accuracy_min}
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,16 @@ class TrainingRun:
     every: float = 1.0
     """Epochs between two measurements; the start and the end are always measured."""
     partition: str = "equal"
-    worst: bool = False
-    """Whether the worst node's test accuracy is measured too."""
+    own_every: float = 0.0
+    """Epochs between two measurements of the nodes' own test accuracies, their mean and the worst; 0: never."""
+    measured: int = 0
+    """On how many training samples (and test samples, at most) the model is measured, always the same; 0: on all."""
     unchecked: bool = False
     """Whether the method may be given weights that it is not made for."""
     data_dir: Path | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model}, {self.method} at lr {self.lr:g}, {self.nodes} nodes, seed {self.seed}"
+        return f"{self.model}, {self.method} ({self.weights}) at lr {self.lr:g}, {self.nodes} nodes, seed {self.seed}"
 
     def __call__(self) -> list[Row]:
         """The metric rows; the last has an infinite loss where the run diverged."""
@@ -64,10 +67,15 @@ class TrainingRun:
             seed=self.seed,
             root=self.data_dir,
         )
+        if self.measured:
+            problem = problem.measured_on(self.measured)
         method: Algorithm[Any] = ALGORITHMS[self.method]()
         if self.unchecked:
             method = Unchecked(method)
         rounds = max(1, round(self.epochs / problem.epochs_per_round))
+        every = max(1, round(self.every / problem.epochs_per_round))
+        own_every = every * round(self.own_every / self.every)  # where the mean model is measured too
+        own = {} if not own_every else {name: metrics.Seldom(m, own_every, rounds) for name, m in OWN.items()}
         rows: list[Row] = []
         try:
             with threads(1):  # the numbers must not depend on how many cores there are
@@ -77,8 +85,8 @@ class TrainingRun:
                     weights(self.weights, self.nodes),
                     rounds=rounds,
                     lr=self.lr,
-                    every=max(1, round(self.every / problem.epochs_per_round)),
-                    metrics=MEASURED | ({"worst": metrics.node_accuracy_min} if self.worst else {}),
+                    every=every,
+                    metrics=MEASURED | own,
                     seed=self.seed,
                     watch=rows.append,
                 )
