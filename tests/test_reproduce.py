@@ -24,12 +24,16 @@ from dsgt.reproduce import (
     fig3,
     fig4,
     independence,
+    lonely,
     paper,
     paper_figure,
     paper_findings,
+    resnet,
+    sizes,
     skew,
     speedup,
     style,
+    unbounded,
 )
 from dsgt.reproduce.cases import Finished
 from dsgt.reproduce.clock import ETHERNET
@@ -57,6 +61,10 @@ TINY: dict[str, Plan] = {
     "batch": replace(batch.QUICK, seeds=1, rounds=600),
     "speedup": replace(speedup.QUICK, models=("logistic",), counts=(1, 6), rounds=20, real_nodes=(2,)),
     "skew": replace(LOGISTIC, partition="dirichlet:0.1", own_every=1.0, seeds=1),
+    "sizes": replace(sizes.QUICK, tasks=(LENET, LOGISTIC), counts=(2, 6)),
+    "lonely": lonely.QUICK,
+    "unbounded": unbounded.QUICK,
+    "resnet": replace(resnet.QUICK, methods=("dsgt", "decentlam"), epochs=0.4),
     "d2fdla": replace(d2fdla.QUICK, graphs=3, counts=(6, 24), seeds=1),
 }
 KNOWN: dict[str, Tables] = {}
@@ -169,6 +177,25 @@ def test_d2_diverges_with_fdla_weights_exactly_where_their_smallest_eigenvalue_i
     runs = tables("d2fdla")["curves"].groupby(["nodes", "method", "weights"]).tail(1)
     far = runs.set_index(["nodes", "method", "weights"])["consensus"].fillna(np.inf) > 1e3
     assert far[far].index.tolist() == [(24, "d2", "fdla")]
+
+
+def test_only_dpsgd_grows_where_gradients_differ_without_bound_and_by_the_exact_factor():
+    plan, found = unbounded.QUICK, tables("unbounded")
+    for r in found["ends"].itertuples():
+        assert (r.factor > 1 + 1e-6) == (r.method in ("dpsgd", "atc-dpsgd"))
+        if r.factor > 1 + 1e-6:
+            some = found["curves"]
+            some = some[(some["method"] == r.method) & (some["lr"] == r.lr) & (some["round"] >= plan.rounds // 2)]
+            grown = (some["size"].iloc[-1] / some["size"].iloc[0]) ** (1 / (some["round"].iloc[-1] - plan.rounds // 2))
+            assert grown == pytest.approx(r.factor, rel=1e-4)  # other eigenvalues have died out by half time
+        else:
+            assert r.size < 50
+
+
+def test_nodes_without_a_loss_do_not_help():
+    speedup = tables("lonely")["times"].set_index(["way", "nodes"])["speedup"]
+    assert speedup["shared", 4] > 2
+    assert speedup["lonely", 4] < 1.5
 
 
 def test_a_small_step_does_not_feel_the_network_and_a_large_one_does():

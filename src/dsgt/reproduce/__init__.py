@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dsgt.reproduce.lab import AnyExperiment
 
-NAMES = ("fig2", "fig3", "fig4", "example1", "example2", "independence", "batch", "speedup", "skew", "d2fdla")
+NAMES = (
+    "fig2", "fig3", "fig4", "sizes", "example1", "example2", "independence", "batch", "speedup", "lonely", "unbounded",
+    "skew", "d2fdla", "resnet",
+)  # fmt: skip
 """What ``dsgt reproduce`` offers: the files here that hold an EXPERIMENT."""
 
 
