@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import sys
 from functools import cache
@@ -62,12 +63,13 @@ class Buffers:
             if _fits(buffer, v) and not _holders(buffer):
                 self._given[at] = self._requests
                 return buffer.detach()
-        fresh = torch.empty_like(v, memory_format=torch.contiguous_format)
-        if len(self._kept) < MOST_KEPT:
-            at, kept = fresh.data_ptr(), fresh.detach()
-            self._kept[at], self._given[at] = kept, self._requests
-            _kept_anywhere[at] = kept
-            _ask_for_huge_pages(kept)
+        if len(self._kept) == MOST_KEPT:
+            return torch.empty_like(v, memory_format=torch.contiguous_format)
+        fresh = _pages_like(v)
+        at, kept = fresh.data_ptr(), fresh.detach()
+        self._kept[at], self._given[at] = kept, self._requests
+        _kept_anywhere[at] = kept
+        _ask_for_huge_pages(kept)
         return fresh
 
     def _free(self) -> None:
@@ -100,6 +102,18 @@ _one_at_a_time = Lock()
 
 def is_switched_off() -> bool:
     return os.environ.get(SWITCH, "").lower() in ("off", "0", "false")
+
+
+def _pages_like(v: Tensor) -> Tensor:
+    """An uninitialised tensor like v, in pages of its own. In a heap whose freed memory is kept (engine.allocator), one
+    that lives long lies between others that come and go and leaves gaps too small for the next: glibc before 2.38 asks
+    for some bytes more than it needs."""
+    if not v.is_cpu or sys.platform != "linux" or is_switched_off():
+        return torch.empty_like(v, memory_format=torch.contiguous_format)
+    pages = mmap.mmap(-1, v.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    storage = torch.frombuffer(pages, dtype=v.dtype).untyped_storage()
+    stride = torch.empty(v.shape, device="meta").stride()
+    return torch.empty(0, dtype=v.dtype).set_(storage, 0, v.shape, stride)  # a view would hold what it is a view of
 
 
 @cache

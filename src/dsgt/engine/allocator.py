@@ -30,3 +30,10 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return bool(kept)
+
+
+def give_back() -> None:
+    """Give what this process has freed to the kernel, once. Vectors that were needed only to begin would stay for ever:
+    those that come and go later do not fit into their places."""
+    if keep_freed_memory():
+        ctypes.CDLL(None).malloc_trim(0)

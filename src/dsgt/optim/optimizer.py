@@ -13,6 +13,7 @@ from dsgt import engine
 from dsgt.checkpoint import fingerprint
 from dsgt.core import Algorithm, Gradient, Network, Oracle, restart_tracking, tensors, with_tensors
 from dsgt.divergence import changed_lr, check_gradient
+from dsgt.engine.allocator import give_back
 from dsgt.engine.questions import Questions
 from dsgt.flat import flattened, views
 from dsgt.networks.agreement import any_node
@@ -33,6 +34,10 @@ from dsgt.topologies.needs import check
 
 AGREE_EVERY = 100
 """Steps after which the nodes compare their learning rates again."""
+GIVE_BACK_EVERY = 4
+"""Steps after which gaps between a script's own tensors are given back to the kernel; after each of the first ones."""
+WORTH_GIVING_BACK = 16 << 20
+"""Bytes of a model whose gaps matter more than the page faults of giving them back."""
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -157,9 +162,10 @@ class Optimizer(torch.optim.Optimizer):
         self._agree_again(x)
         self._check_moved(x)
         if self._state is None:
+            self._give_back(x)
             if self.network.nodes > 1:
                 refuse_ddp(self._parameters.tensors)
-            self._state = self.algorithm.init(x.clone(), self.network.at(0))._replace(x=x)
+            self._state = self.algorithm.init(self._update.scratch(x).copy_(x), self.network.at(0))._replace(x=x)
         if plain:
             g = self._gradient(x, self._update.scratch(x))
         else:
@@ -174,7 +180,13 @@ class Optimizer(torch.optim.Optimizer):
         self._write(self._state.x)
         self._parameters.used()
         self.round += 1
+        self._give_back(self._state.x)  # while the gradients are there: the memory that they will have again is kept
         return loss
+
+    def _give_back(self, x: Tensor) -> None:
+        often = self.round <= GIVE_BACK_EVERY or self.round % GIVE_BACK_EVERY == 0
+        if often and x.nbytes >= WORTH_GIVING_BACK:
+            give_back()
 
     def _asked(self, x: Tensor, closure: Closure | None, full: Closure | None) -> Tensor:
         """What the oracle answers at x."""
