@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from dsgt.asynchronous.algorithms import ASYNCHRONOUS
 from dsgt.asynchronous.letters import Envelope, Form, RefusedError
 from dsgt.asynchronous.mail import Letter
 from dsgt.asynchronous.node import Node, mass
-from dsgt.asynchronous.real import CLOSING, FAREWELL, RealNode
+from dsgt.asynchronous.real import CLOSING, FAREWELL, RESTING, RealNode
 from dsgt.divergence import DivergedError
 from dsgt.networks.neighbours import NeighbourError
 from support.launch import HANGING
@@ -59,6 +60,78 @@ def test_nothing_is_under_way_at_the_end_and_the_record_gives_every_model_again(
     assert recorded.replayed(again, records, gradient) == 3 * 15 + 5 + NODES
     for one, other in zip(nodes, again, strict=True):
         assert torch.equal(one.node.state[0], other.state[0])
+
+
+class Deaf(Box):
+    """Reads nothing from when it is told to until all neighbours have read that its node rests."""
+
+    def __init__(self, town: Town, i: int, form: Form, neighbours: set[int]) -> None:
+        super().__init__(town, i)
+        self.form, self.told, self.deaf = form, neighbours, threading.Event()
+
+    def receive(self, timeout: float = 0.0) -> Iterator[tuple[int | None, bytearray]]:
+        if self.deaf.is_set() and self.told:
+            time.sleep(timeout)
+            return iter(())
+        return super().receive(timeout)
+
+    def read_by(self, neighbour: int, data: bytearray) -> None:
+        if self.form.decode(data).phase >= RESTING:
+            self.told -= {neighbour}
+
+
+class Reporting(Box):
+    """Tells the deaf one what of its letters is read."""
+
+    def __init__(self, town: Town, i: int, of: Deaf) -> None:
+        super().__init__(town, i)
+        self.of = of
+
+    def receive(self, timeout: float = 0.0) -> Iterator[tuple[int | None, bytearray]]:
+        for sender, data in super().receive(timeout):
+            if sender == self.of.i:
+                self.of.read_by(self.i, data)
+            yield sender, data
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + HANGING
+    while not true() and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def test_what_was_asked_of_a_node_that_rests_is_given_before_anybody_leaves():
+    """Node 1 rests last and before it reads that others ask, and they hear first that it rests."""
+    algorithm, town = ASYNCHRONOUS["ad-psgd"](), Town()
+    slow = node_of(algorithm, 1)
+    links = slow.mail.links
+    deaf = Deaf(town, 1, Form.of(algorithm, slow.point), {*links.tells, *links.listens})
+    nodes = [real(algorithm, i, deaf if i == 1 else Reporting(town, i, deaf)) for i in range(NODES)]
+
+    def wake(one: RealNode) -> None:
+        one.wake(gradient(one.node.i, one.node.point, one.node.mail.k))
+
+    def asks(one: RealNode) -> bool:
+        wake(one)
+        return 1 not in one.node.mail.to or one.node.mail.to[1].question is not None
+
+    def all_others_rest() -> bool:
+        known = [(node.node.i, j, phase) for node in nodes for j, phase in node._phases.items()]
+        return all(phase >= RESTING for i, j, phase in known if 1 not in (i, j))
+
+    def lived(one: RealNode) -> None:
+        one.start()
+        if one.node.i == 1:
+            wake(one)
+            deaf.deaf.set()
+            until(all_others_rest)
+        else:
+            deaf.deaf.wait(HANGING)
+            until(lambda: asks(one))
+        one.finish()
+
+    together([partial(lived, one) for one in nodes])
+    assert under_way([one.node for one in nodes]) == 0.0
 
 
 def test_a_record_that_was_changed_or_cut_is_not_replayed(tmp_path: Path):
