@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from dsgt.data.samples import Samples, as_samples
 from dsgt.data.shards import Shards
@@ -43,6 +44,11 @@ def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samp
     if len(pair) != 2:
         raise ValueError(f"the {factory.what} {factory.text!r} gives {len(pair)} things; expected {EXPECTED}")
     train, test = pair
+    if isinstance(train, Tensor) and isinstance(test, Tensor):
+        raise ValueError(
+            f"the {factory.what} {factory.text!r} gives one pair of tensors; expected {EXPECTED}: give ((features, "
+            "targets), None) where there are no test samples"
+        )
 
     def read(data: Any, which: str) -> Samples:
         try:

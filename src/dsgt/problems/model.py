@@ -267,6 +267,10 @@ def _function(augment: Augment) -> Augment:
     return augment.func if isinstance(augment, partial) else augment
 
 
+class ModuleError(ValueError):
+    """A module that these samples cannot train."""
+
+
 def _evaluated(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode."""
     return copy.deepcopy(module).eval()
@@ -284,12 +288,12 @@ def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | N
             outputs: Tensor = resting(features)
             value = flat.loss(outputs, targets)
     except Exception as error:
-        raise ValueError(
+        raise ModuleError(
             f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} "
             f"({data.features.dtype}) with targets of dtype {data.targets.dtype}: {error}"
         ) from error
     if not still.is_function:
-        raise ValueError(
+        raise ModuleError(
             "the module draws numbers or changes its buffers in evaluation mode too, in which models are measured: let "
             "its layers look at self.training"
         )
