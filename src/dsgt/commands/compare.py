@@ -136,6 +136,7 @@ def compare_command(
                 found = compare(Settings.of(told), **how)
         if isinstance(found, Sweep):
             _show_sweep(found)
+            tell_spent(console, spent)
             found.save(out, figure_width=wide)
             page = report.index([out / point.name for point in found.found], out / "index.html")
             said = f"All points are on {page}; tables and figures are beside it."

@@ -69,4 +69,13 @@ def _text(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> str:
     if isinstance(algorithm, AsyncAlgorithm) or is_ours(algorithm):
         return (sys.modules[kind.__module__].__doc__ or "").strip()
     own = kind.__dict__.get("__doc__") or ""
-    return "" if own.startswith(f"{kind.__name__}(") else inspect.cleandoc(own)
+    return "" if own.startswith(f"{kind.__name__}(") else _dedented(own)
+
+
+def _dedented(text: str) -> str:
+    """As ``inspect.cleandoc``, but where an equation is all that follows the first line, it stays indented beside the
+    closing quotes."""
+    first, *rest = text.expandtabs().splitlines() or [""]
+    counted = [line for line in rest if line.strip()] + rest[-1:]
+    margin = min((len(line) - len(line.lstrip()) for line in counted), default=0)
+    return "\n".join([first.strip(), *(line[margin:].rstrip() for line in rest)]).strip()
