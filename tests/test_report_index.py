@@ -95,7 +95,7 @@ def test_the_command_finds_comparisons_in_folders_and_in_folders_of_folders(tmp_
     assert 'href="../runs/a/report.html"' in html
     assert 'href="../runs/deep/b/report.html"' in html
     assert '<th scope="col" class="word">graph</th>' in html
-    assert "The same in all of them: data digits, model logistic, statistics own, nodes 4" in html
+    assert "The same in all of them: data digits, model logistic, statistics own, dtype float32, nodes 4" in html
     assert "dsgt (0.5)" in html
 
 
