@@ -24,7 +24,7 @@ from support.invented_comparison import comparison
 class Own(dsgt.DSGT):
     """Half of DSGT.
 
-        X' = W (X - lr/2 Y)
+    X' = W (X - lr/2 Y)
     """
 
 

@@ -70,8 +70,8 @@ def test_the_target_is_one_that_is_reached_everywhere(found: tuple[Sweep, Path])
 
 
 def invented(seconds: dict[int, float]) -> Sweep:
-    """DSGT and SGD that reach the target after so many seconds, with so many nodes, the second seed after twice as many;
-    DSGT in half as many rounds."""
+    """DSGT and SGD that reach the target after so many seconds, with so many nodes, the second seed after twice as
+    many; DSGT in half as many rounds."""
     found = {}
     for point in points({"nodes": list(seconds)}, {"graph": "complete", "target": 1.0}):
         one = comparison({"dsgt": {0.1: [0.3, 0.3]}, "sgd": {0.1: [0.3, 0.3]}}, nodes=point.settings.nodes, target=1.0)

@@ -114,7 +114,8 @@ def fit(
     the method is given m' = beta m + (1 - beta) g in the place of gradients g; ``weight_decay`` is the lambda of a
     penalty (lambda/2) |x|^2, which the loss shown includes; ``augment`` is flip, crop, crop-flip or a function of a
     batch and a generator. ``eval_samples`` measures on so many samples only, ``node_accuracy=False`` the mean model
-    only. ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others. A notebook shows how far it is.
+    only. ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others. A notebook shows how far it
+    is.
     """
     if weights not in WEIGHTS:
         raise ValueError(nearest(weights, WEIGHTS, "rule of weights"))

@@ -96,8 +96,8 @@ def compare(
 
 
 def check(settings: Settings) -> None:
-    """Whatever could be wrong comes out before any run: the weights of every method, a round of one's own, the shards of
-    every seed, what an oracle asks of them, a budget that is not enough for a round."""
+    """Whatever could be wrong comes out before any run: the weights of every method, a round of one's own, the shards
+    of every seed, what an oracle asks of them, a budget that is not enough for a round."""
     for method in settings.methods:
         settings.check_method(method)
     first = [*settings.tuning_seeds_used, *settings.reported_seeds]

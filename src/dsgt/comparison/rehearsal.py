@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dsgt.core import Algorithm, Gradient, Mix, Weights, settle, tensors, without_oracle
+from dsgt.core import Algorithm, Gradient, Weights, settle, tensors, without_oracle
 from dsgt.networks.dense import Dense
 
 NUMBERS = 5
@@ -27,14 +28,12 @@ def rehearse(name: str, algorithm: Algorithm[Any], weights: Weights) -> None:
     if type(method.asks) is not Gradient:  # whose answers only a problem can give
         return
     for k in range(2):
-        g, held = 0.1 * tensors(state)[state._fields[0]], {n: t.clone() for n, t in tensors(state).items()}
-        slope, old = g.clone(), state
-
-        def act(state: Any = state, g: Tensor = g, mix: Mix = network.at(k)) -> Any:
-            return method.update(state, g, mix, 0.01)
-
-        state = _state(name, "update", act, x)
-        _unchanged(name, "update", {"g": (slope, g)} | {n: (held[n], t) for n, t in tensors(old).items()})
+        held = {n: t.clone() for n, t in tensors(state).items()}
+        g = 0.1 * state[0]
+        slope = g.clone()
+        following = _state(name, "update", partial(method.update, state, g, network.at(k), 0.01), x)
+        _unchanged(name, "update", {"g": (slope, g)} | {n: (held[n], t) for n, t in tensors(state).items()})
+        state = following
 
 
 def _state(name: str, where: str, act: Callable[[], Any], x: Tensor) -> Any:
