@@ -83,6 +83,23 @@ def convolution():
     return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 10))
 
 
+def lazy():
+    return nn.LazyLinear(2)
+
+
+def frozen():
+    return nn.Linear(3, 2).requires_grad_(False)
+
+
+def arrays():
+    (x, y), (u, v) = load()
+    return (x.numpy(), y.numpy()), [u.numpy(), v.numpy()]
+
+
+def alike(node):
+    return (torch.ones(5, 3), torch.zeros(5).long()), None
+
+
 def pair():
     return torch.zeros(8, 3), torch.zeros(8)
 
@@ -211,6 +228,18 @@ def test_a_model_of_ones_own_starts_from_the_seed_and_leaves_the_global_numbers_
     assert torch.equal(settings.problem(0).start(0), first)
 
 
+def test_arrays_are_as_good_as_tensors(mine: Path):
+    given = {"nodes": 4, "graph": "ring", "batch": 8}
+    one, two = (dsgt.Settings(data=f"mine:{name}", **given).problem(0) for name in ("load", "arrays"))
+    assert torch.equal(one.data.features, two.data.features)
+    assert torch.equal(one.test.targets, two.test.targets)
+
+
+def test_nodes_with_the_same_samples_each_hold_them(mine: Path):
+    problem = dsgt.Settings(data="mine:alike", nodes=4, graph="ring", batch=8).problem(0)
+    assert (len(problem.data), problem.shards.sizes.tolist()) == (20, [5] * 4)
+
+
 def test_the_digits_are_images_to_a_model_that_takes_nothing_else(mine: Path):
     shapes = {m: dsgt.Settings(model=f"mine:{m}").problem(0).data.features.shape[1:] for m in ("convolution", "wide64")}
     assert shapes == {"convolution": (1, 8, 8), "wide64": (64,)}
@@ -246,6 +275,10 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         (["mine:Written"], "update of the method 'mine:Written' writes into its arguments (x), which are used again"),
         (["dsgt", "--model", "mine:narrow", "--data", "mine:load", "--batch", "8"],
          "the model 'mine:narrow' cannot be trained on these samples: the module or the loss cannot take samples of"),
+        (["dsgt", "--model", "mine:lazy", "--data", "mine:load", "--batch", "8"],
+         "the model 'mine:lazy' cannot be trained on these samples: LazyLinear has lazy layers, whose parameters have"),
+        (["dsgt", "--model", "mine:frozen", "--data", "mine:load", "--batch", "8"],
+         "the model 'mine:frozen' cannot be trained on these samples: Linear has no parameter that requires"),
         (["dsgt", "--data", "mine:pair"], "the data 'mine:pair' gives one pair of tensors; expected (train, test)"),
         (["dsgt", "--data", "mine:values", "--model", "mine:line"],
          "partition is 'dirichlet:0.3', which spreads classes unevenly, but the targets are real numbers; give equal"),

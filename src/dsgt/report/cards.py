@@ -58,9 +58,12 @@ def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
 
 
 def _equation(text: str) -> str:
-    """The first indented lines."""
-    found = re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text)
-    return inspect.cleandoc(found[1]) if found else ""
+    """The first indented lines; or else a paragraph of formulas, from which formatters of code take the indentation
+    where nothing but it follows the first line."""
+    if found := re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text):
+        return inspect.cleandoc(found[1])
+    paragraphs = text.split("\n\n")[1:]
+    return next((p for p in paragraphs if all(" = " in line for line in p.splitlines())), "").strip()
 
 
 def _text(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> str:
@@ -69,13 +72,4 @@ def _text(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> str:
     if isinstance(algorithm, AsyncAlgorithm) or is_ours(algorithm):
         return (sys.modules[kind.__module__].__doc__ or "").strip()
     own = kind.__dict__.get("__doc__") or ""
-    return "" if own.startswith(f"{kind.__name__}(") else _dedented(own)
-
-
-def _dedented(text: str) -> str:
-    """As ``inspect.cleandoc``, but where an equation is all that follows the first line, it stays indented beside the
-    closing quotes."""
-    first, *rest = text.expandtabs().splitlines() or [""]
-    counted = [line for line in rest if line.strip()] + rest[-1:]
-    margin = min((len(line) - len(line.lstrip()) for line in counted), default=0)
-    return "\n".join([first.strip(), *(line[margin:].rstrip() for line in rest)]).strip()
+    return "" if own.startswith(f"{kind.__name__}(") else inspect.cleandoc(own)
