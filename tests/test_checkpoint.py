@@ -98,6 +98,13 @@ def test_any_safetensors_reader_opens_a_part(tmp_path: Path):
         assert json.loads(file.metadata()["dsgt"])["round"] == 5
 
 
+def test_a_single_number_cut_out_of_a_larger_tensor_is_saved(tmp_path: Path):
+    one = torch.arange(12).view(3, 4)[1:2, 2]
+    assert one.stride() == (4,)
+    write(tmp_path / "one", Part(0, None, 1, {}, {}, {"one": one}))
+    assert read(tmp_path / "one").tensors["one"].tolist() == [6]
+
+
 def test_the_newest_checkpoint_is_loaded_and_the_last_few_are_kept(tmp_path: Path):
     assert loaded(tmp_path) is None
     assert checkpoint.latest(tmp_path / "absent") is None

@@ -262,7 +262,7 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
         ),
         (
             ["dsgt", "--model", "gpt"],
-            "there is no model called 'gpt' Known: logistic, lenet, mlp, resnet20, transformer; or your own",
+            "there is no model called 'gpt'. Known: logistic, lenet, mlp, resnet20, transformer; or your own",
         ),
         (["dsgt", "--data", "cifar10"], "with --data-dir on the command line"),
         (["dsgt", "--data", "cifar10", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),

@@ -148,7 +148,7 @@ def test_a_low_loss_with_a_bad_worst_node_is_not_praised():
     found = comparison({"dpsgd": {0.1: [0.2, 0.2]}, "dsgt": {0.1: [0.3, 0.3]}})
     for row in found.rows:
         row["node_accuracy_min"] = 0.4 if row["method"] == "dpsgd" else 0.9
-    assert verdict(found.lines)[1].startswith("The test accuracy of its worst node is 40.0 %, below dsgt with 90.0 %")
+    assert verdict(found.lines)[1].startswith("The test accuracy of the worst node of dpsgd is 40.0 %, below dsgt with")
 
 
 def test_the_verdict_of_a_page_is_two_sentences():

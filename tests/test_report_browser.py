@@ -46,6 +46,19 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_losses_that_differ_little_have_numbers_beside_them(browser: Browser, tmp_path: Path):
+    path = tmp_path / "near.html"
+    found = comparison({"dsgt": {0.1: [2.3210, 2.3214]}, "dpsgd": {0.1: [2.3240, 2.3242]}})
+    for row in found.rows:
+        row["loss"] = 2.32 + 0.002 * row["loss"] / 2.3
+        row["accuracy"] = 0.1 + 0.0001 * row["loss"]
+    path.write_text(page(found), encoding="utf-8")
+    browser.open(path)
+    seen = "[...document.querySelectorAll('#plot-{} .ytick text')].map(t => t.textContent)"
+    assert len(browser.run(seen.format("loss"))) > 2
+    assert len(set(browser.run(seen.format("accuracy")))) == len(browser.run(seen.format("accuracy"))) > 1
+
+
 def background(browser: Browser) -> list[int]:
     return browser.run("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
 

@@ -36,6 +36,13 @@ def written(folder: Path, loss: float = 0.3, **given: object) -> Path:
     return folder
 
 
+def test_a_summary_begins_with_the_axis_of_the_page(tmp_path: Path):
+    found = comparison({"dsgt": {0.1: [0.3]}, "choco": {0.1: [0.3]}})
+    given = fields(found.settings)
+    assert summary.summary(found, given)["axis"] == found.axis == "megabytes", "choco packs what it sends"
+    assert summary.summary(found, given, against="virtual_seconds")["axis"] == "virtual_seconds"
+
+
 @pytest.mark.parametrize("name", [*ALGORITHMS, *COMPOSITIONS])
 def test_a_card_says_how_a_method_moves_what_it_guarantees_and_what_it_needs(name: str):
     made = card("title", method(name))
@@ -50,7 +57,7 @@ def test_a_card_says_how_a_method_moves_what_it_guarantees_and_what_it_needs(nam
 def test_cards_show_the_parameters_that_ran_and_your_own_words():
     assert ("beta", "0.5") in [p[:2] for p in card("", method("decentlam:beta=0.5")).parameters]
     own = card("Own", Own())
-    assert own.about == "Half of DSGT"
+    assert (own.about, own.equation) == ("Half of DSGT", "X' = W (X - lr/2 Y)")
     assert own.guarantee == ""  # DSGT's would not be its own
     assert card("Bare", type("Bare", (dsgt.DSGT,), {})()).about == ""
     html = page(comparison({"dsgt": {0.1: [0.3]}, "d2": {0.1: [0.3]}}))
@@ -84,11 +91,11 @@ def test_the_command_finds_comparisons_in_folders_and_in_folders_of_folders(tmp_
     done = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), str(tmp_path / "runs" / "a"), "--out", str(out)])
     assert done.exit_code == 0, done.output
     html = out.read_text()
-    assert html.count('<tr><th scope="row">') == 2  # each once
+    assert html.count('<th scope="row"') == 2  # each once
     assert 'href="../runs/a/report.html"' in html
     assert 'href="../runs/deep/b/report.html"' in html
     assert '<th scope="col" class="word">graph</th>' in html
-    assert "The same in all of them: data digits, model logistic, statistics own, nodes 4" in html
+    assert "The same in all of them: data digits, model logistic, statistics own, dtype float32, nodes 4" in html
     assert "dsgt (0.5)" in html
 
 

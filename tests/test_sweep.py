@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import dsgt
 from dsgt.cli import app
+from dsgt.commands.tables import sweep_table
 from dsgt.comparison import Job, Sweep
 from dsgt.comparison.sweep import points
 from support.invented_comparison import comparison
@@ -69,12 +70,13 @@ def test_the_target_is_one_that_is_reached_everywhere(found: tuple[Sweep, Path])
 
 
 def invented(seconds: dict[int, float]) -> Sweep:
-    """DSGT and SGD that reach the target after so many seconds, with so many nodes; DSGT in half as many rounds."""
+    """DSGT and SGD that reach the target after so many seconds, with so many nodes, the second seed after twice as
+    many; DSGT in half as many rounds."""
     found = {}
     for point in points({"nodes": list(seconds)}, {"graph": "complete", "target": 1.0}):
         one = comparison({"dsgt": {0.1: [0.3, 0.3]}, "sgd": {0.1: [0.3, 0.3]}}, nodes=point.settings.nodes, target=1.0)
         for row in one.rows:
-            row["virtual_seconds"] *= seconds[point.settings.nodes]
+            row["virtual_seconds"] *= seconds[point.settings.nodes] * (1 + row["seed"] % 2)
             row["round"] = row["round"] // 2 if row["method"] == "dsgt" else row["round"]
         found[point] = one
     return Sweep(found)
@@ -159,3 +161,14 @@ def test_the_command_sweeps_and_every_point_has_its_report(tmp_path: Path, monke
         assert (tmp_path / "out" / name / "report.html").is_file()
     assert list(pd.read_csv(tmp_path / "out" / "sweep.csv")["nodes"]) == [2, 3]
     assert "dsgt" in done.output
+    assert "of the time of the runs" in done.output
+
+
+def test_the_table_of_a_sweep_says_who_has_other_weights():
+    def headings(sweep: Sweep) -> list[str]:
+        return [str(column.header) for column in sweep_table(sweep).columns]
+
+    assert "weights" not in headings(invented({2: 1.0, 4: 1.0}))
+    at = points({"nodes": [4, 8]}, {"graph": "ring"})
+    other = {p: comparison({"d2": {0.1: [0.3]}}, nodes=p.settings.nodes, graph="ring") for p in at}
+    assert "weights" in headings(Sweep(other))

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 import dsgt
 from dsgt.cli import app
 from dsgt.commands import train
-from dsgt.comparison import Job, Settings, settings
+from dsgt.comparison import Job, Settings
 from dsgt.comparison.measured import APART
 from dsgt.networks.launched import Launched, launched
 from support.launch import TESTS, launch
-from workers.train_worker import in_doubles
 
 WORKER = str(TESTS / "workers" / "train_worker.py")
 FLAGS = ["dsgt", "--weights", "lazy-metropolis", "--partition", "dirichlet:0.3", "--batch", "300", "--lr", "0.3"]
@@ -29,10 +28,9 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
 
 
-def rows_of_job(monkeypatch, nodes: int, epochs: float) -> list[dict[str, Any]]:
+def rows_of_job(nodes: int, epochs: float) -> list[dict[str, Any]]:
     """What the comparison's own run gives, on its simulated network."""
-    monkeypatch.setattr(settings, "named_problem", in_doubles)
-    options = Settings(nodes=nodes, weights="lazy-metropolis", batch=300, epochs=epochs)
+    options = Settings(nodes=nodes, weights="lazy-metropolis", batch=300, epochs=epochs, dtype="float64")
     of_comparisons = ("virtual_seconds", APART)
     return [
         {key: value for key, value in row.items() if not key.startswith(of_comparisons)}
@@ -50,12 +48,12 @@ def assert_agree(found: list[dict[str, Any]], expected: list[dict[str, Any]]) ->
 
 
 @pytest.mark.parametrize("kind", ["torch", "mpi"])
-def test_real_nodes_give_the_numbers_of_the_simulator(tmp_path: Path, monkeypatch, kind: str):
+def test_real_nodes_give_the_numbers_of_the_simulator(tmp_path: Path, kind: str):
     finished = launch(kind, 2, WORKER, "train", *FLAGS, "--epochs", "2", "--out", str(tmp_path))
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert finished.stdout.count("2 nodes, a process each") == 1, "only one process may speak"
     assert finished.stdout.count("lazy-metropolis weights, lr 0.3, seed 0, 10 rounds") == 1
-    assert_agree(rows_in(tmp_path), rows_of_job(monkeypatch, 2, 2.0))
+    assert_agree(rows_in(tmp_path), rows_of_job(2, 2.0))
     assert json.loads((tmp_path / "settings.json").read_text())["backend"] == kind
 
 
@@ -72,12 +70,11 @@ def invoke(*words: str) -> tuple[int, str]:
     return found.exit_code, re.sub(r"\s+", " ", found.output)
 
 
-def test_without_a_launcher_all_nodes_are_simulated_and_it_says_so(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(settings, "named_problem", in_doubles)
-    code, says = invoke(*FLAGS, "--nodes", "3", "--epochs", "2", "--out", str(tmp_path))
+def test_without_a_launcher_all_nodes_are_simulated_and_it_says_so(tmp_path: Path):
+    code, says = invoke(*FLAGS, "--nodes", "3", "--epochs", "2", "--dtype", "float64", "--out", str(tmp_path))
     assert code == 0, says
     assert "Simulating 3 nodes in this process" in says
-    assert_agree(rows_in(tmp_path), rows_of_job(monkeypatch, 3, 2.0))
+    assert_agree(rows_in(tmp_path), rows_of_job(3, 2.0))
     last = rows_in(tmp_path)[-1]
     assert f"{last['loss']:.4f}" in says
 

@@ -225,6 +225,19 @@ def test_real_nodes_keep_what_the_simulator_keeps_for_them():
             assert mine == pytest.approx(theirs, abs=1e-12)
 
 
+def test_real_nodes_save_what_they_keep_and_go_on_from_it_bit_for_bit(tmp_path: Path):
+    def be(network: Any, rounds: int = 8, **saved: Any) -> Any:
+        return dsgt.run(dsgt.DSGT(), problem(), network, rounds=rounds, lr=LR, seed=SEED, every=4, **saved)
+
+    whole = in_threads(W, be)
+    in_threads(W, lambda network: be(network, 4, checkpoint_dir=tmp_path))
+    for found, expected in zip(
+        in_threads(W, lambda network: be(network, checkpoint_dir=tmp_path, resume=True)), whole, strict=True
+    ):
+        assert torch.equal(found.x, expected.x)
+        assert all(torch.equal(found.kept[name], v) for name, v in expected.kept.items())
+
+
 def test_statistics_follow_the_first_gradient_of_a_round_only():
     local = problem().local(SEED)
     x = problem().start(0).expand(N, -1).clone()

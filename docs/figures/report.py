@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-from browser import BROWSER, Browser
+from support.browser import BROWSER, Browser
 
 assert BROWSER, "install chromium, or name a browser in DSGT_BROWSER"
 page, picture = map(Path, sys.argv[1:])

@@ -71,7 +71,13 @@ class Factory:
 
     def _wrong(self, made: Any, kinds: tuple[type, ...]) -> str:
         expected = " or ".join(kind.__name__ for kind in kinds)
-        return f"the {self.what} {self.text!r} gives a {type(made).__name__}; expected {expected}"
+        return f"the {self.what} {self.text!r} gives {a_thing(made)}; expected {expected}"
+
+
+def a_thing(made: object) -> str:
+    """``a str``, ``an int``"""
+    kind = type(made).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIO' else 'a'} {kind}"
 
 
 def is_factory(text: str) -> bool:
@@ -95,16 +101,18 @@ def _lookup(text: str, what: str, folder: str) -> Factory:
         found = import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(error.name + ".")):
+            stem = module.removesuffix(".py")
+            hint = f"; a module is named without its ending: {stem}:{name}" if stem != module else ""
             raise ValueError(
                 f"the {what} {text!r} cannot be imported: there is no module {error.name!r}, neither in "
-                f"{folder} nor where Python looks"
+                f"{folder} nor where Python looks{hint}"
             ) from None
         raise ValueError(_not_imported(text, what, error)) from error
     except Exception as error:  # whatever that module does when it is imported
         raise ValueError(_not_imported(text, what, error)) from error
     for part in name.split("."):
         if not hasattr(found, part):
-            close = difflib.get_close_matches(part, [n for n in dir(found) if n[0] != "_"], n=1, cutoff=0.4)
+            close = difflib.get_close_matches(part, [n for n in dir(found) if n[0] != "_"], n=1)
             guess = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"the {what} {text!r} cannot be imported: {module} has no {part!r}{guess}")
         found = getattr(found, part)

@@ -21,6 +21,7 @@ from dsgt.data.samples import DataLike, Samples, as_samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.extras import explained
 from dsgt.flat import views
+from dsgt.notebook import progress
 from dsgt.oracles import Momentum
 from dsgt.problems.model import Model
 from dsgt.problems.named import BUILT_IN, built_in, named_model, squared_error
@@ -57,8 +58,7 @@ class Fitted:
     """What time training and measuring took."""
 
     def __repr__(self) -> str:
-        last = ", ".join(f"{name} {value:.4g}" for name, value in self.rows[-1].items())
-        return f"{self.about}: {last}"
+        return f"{self.about}: {_said(self.rows[-1])}"
 
     def plot(self) -> Figure:
         """The loss, the disagreement of the nodes and, where there are labelled test samples, the accuracy."""
@@ -114,7 +114,8 @@ def fit(
     the method is given m' = beta m + (1 - beta) g in the place of gradients g; ``weight_decay`` is the lambda of a
     penalty (lambda/2) |x|^2, which the loss shown includes; ``augment`` is flip, crop, crop-flip or a function of a
     batch and a generator. ``eval_samples`` measures on so many samples only, ``node_accuracy=False`` the mean model
-    only. ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others.
+    only. ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others. A notebook shows how far it
+    is.
     """
     if weights not in WEIGHTS:
         raise ValueError(nearest(weights, WEIGHTS, "rule of weights"))
@@ -148,12 +149,18 @@ def fit(
         "every": max(1, round(1 / problem.epochs_per_round)),
         "metrics": _measured(problem, nodes=node_accuracy),
     } | options
+    if (board := progress()) is not None:
+        given.setdefault("watch", lambda row: board.show(row["round"], rounds, _said(row)))
     found = run(
         algorithm, problem, W, rounds=rounds, lr=lr if callable(lr) else scheduled(lr, rounds), seed=seed, **given
     )
     about = f"{label(algorithm)}, {nodes} nodes, {partition}, {graph} graph, {rule} weights"
     trained = _at(module, found.x.mean(dim=0), averaged(found.kept) if found.kept else {})
     return Fitted(trained, found.rows, found.x, about, found.spent)
+
+
+def _said(row: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in row.items())
 
 
 def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:

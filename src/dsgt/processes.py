@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import Any, TypeVar
@@ -94,8 +97,17 @@ def run_tasks(
     pool.shutdown()
 
 
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its workers, and they would wait for tasks for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def _begin(module: str, prepare: str, *given: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     begin = getattr(load(module), prepare)
     gc.freeze()  # what is loaded is no garbage: nobody looks through it again, not at the end either
     begin(*given)

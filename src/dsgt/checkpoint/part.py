@@ -162,7 +162,8 @@ def _in_order(tensors: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
 
 
 def _raw(t: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return t.reshape(-1).view(torch.uint8).numpy()
+    # a single number that was cut out of a larger tensor is contiguous whatever its stride, but no view of bytes
+    return t.as_strided((t.numel(),), (1,)).view(torch.uint8).numpy()
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -18,7 +18,7 @@ from dsgt.comparison import Comparison, Job, News, Point, Settings, Sweep, compa
 from dsgt.comparison.measured import Row
 from dsgt.comparison.method_runs import reached_at_once
 from dsgt.comparison.notes import notes
-from dsgt.comparison.result import SELECTION, check_axis
+from dsgt.comparison.result import check_axis
 from dsgt.extras import require
 from dsgt.report.verdict import verdict
 from dsgt.run import Spent
@@ -42,6 +42,7 @@ def compare_command(
     model: options.Model = None,
     augment: options.Augment = None,
     statistics: options.Statistics = None,
+    dtype: options.Dtype = None,
     nodes: options.Nodes = None,
     partition: options.Partition = None,
     graph: options.Graph = None,
@@ -99,8 +100,8 @@ def compare_command(
         "lrs": lr, "grow": grow, "tuning_seeds": tuning_seeds, "seeds": seeds,
         "evaluations": evaluations, "tests": tests, "target": target, "compute": compute, "latency": latency,
         "bandwidth": bandwidth, "stragglers": stragglers,
-        "augment": augment, "statistics": statistics, "weight_decay": weight_decay, "momentum": momentum,
-        "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
+        "augment": augment, "statistics": statistics, "dtype": dtype, "weight_decay": weight_decay,
+        "momentum": momentum, "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
     }  # fmt: skip
     flags = {key: value for key, value in given.items() if value is not None and value != []}
     kept: list[Path] = []  # empty until all that was asked for is known to be possible
@@ -135,6 +136,7 @@ def compare_command(
                 found = compare(Settings.of(told), **how)
         if isinstance(found, Sweep):
             _show_sweep(found)
+            tell_spent(console, spent)
             found.save(out, figure_width=wide)
             page = report.index([out / point.name for point in found.found], out / "index.html")
             said = f"All points are on {page}; tables and figures are beside it."
@@ -174,7 +176,7 @@ def _show(found: Comparison) -> None:
     console.print(results_table(found))
     if found.target is not None and not reached_at_once(found.lines, found.target):
         console.print(costs_table(found, found.target))
-    for sentence in (*verdict(found.lines, found.target), SELECTION, *notes(found)):
+    for sentence in (*verdict(found.lines, found.target), found.selection, *notes(found)):
         console.print(sentence, highlight=False, markup=False)
 
 

@@ -100,6 +100,7 @@ Statistics = Annotated[
         STATISTICS,
     ),
 ]
+Dtype = Annotated[str | None, _option("dtype", "Of samples, models and messages: float32 or float64.", EXPERIMENT)]
 WeightDecay = Annotated[
     float | None, _option("weight_decay", "L of the penalty (L/2) |x|^2, which the loss shown includes.", EXPERIMENT)
 ]

@@ -56,14 +56,17 @@ def sweep_table(found: Sweep) -> Table:
     """Every method at every point."""
     target = "" if found.target is None else f"; s: virtual seconds to a loss of {found.target:.3g}"
     table = Table(box=box.SIMPLE_HEAD, caption=f"worst: test accuracy of the worst node{target}")
-    _columns(table, *found.keys, "method", "lr", "loss", "worst", "apart", "s")
+    asked = {point.settings.weights for point in found.found} | {"all", "file", ""}
+    others = any(row["line"].weights not in asked for row in found.numbers)  # who differs in them is compared with care
+    _columns(table, *found.keys, "method", *(["weights"] if others else []), "lr", "loss", "worst", "apart", "s")
     before: dict[str, Any] = {}
     for row in found.numbers:
         line, new = row["line"], row["at"] != before
         before = row["at"]
         lr = f"{line.lr:g}{'!' * bool(line.edge)}" if line.converged else "diverged"
         numbers = (_mean(row[key], form) for key, form in SWEPT.items())
-        table.add_row(*(str(v) if new else "" for v in before.values()), line.method, lr, *numbers)
+        who = [line.method, *([line.weights] if others else [])]
+        table.add_row(*(str(v) if new else "" for v in before.values()), *who, lr, *numbers)
     return table
 
 

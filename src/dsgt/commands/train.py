@@ -57,6 +57,7 @@ def train_command(
     model: options.Model = None,
     augment: options.Augment = None,
     statistics: options.Statistics = None,
+    dtype: options.Dtype = None,
     nodes: Annotated[
         int | None,
         typer.Option(
@@ -133,8 +134,8 @@ def train_command(
         "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph, "weights": weights,
         "epochs": epochs, "budget": budget, "batch": batch, "data_dir": data_dir, "evaluations": evaluations,
         "tests": tests,
-        "augment": augment, "statistics": statistics, "weight_decay": weight_decay, "momentum": momentum,
-        "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
+        "augment": augment, "statistics": statistics, "dtype": dtype, "weight_decay": weight_decay,
+        "momentum": momentum, "schedule": schedule, "eval_samples": eval_samples, "node_accuracy": node_accuracy,
     }  # fmt: skip
     run_options: dict[str, Any] = {
         "loss_limit": loss_limit, "checkpoint_dir": checkpoint_dir, "checkpoint_every": checkpoint_every,
@@ -155,6 +156,7 @@ def train_command(
                 f"{method} is not one of them; start it with torchrun or mpiexec"
             )
         job = _job(settings, method, lr, seed, here)
+        job.settings.check_method(job.method)
         W, rule = job.settings.weights_for(job.method)
         network = here.connect(W, timeout=timeout)
     except (ValueError, OSError, ImportError) as error:

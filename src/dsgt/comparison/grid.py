@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from dsgt.comparison.measured import Row
 from dsgt.comparison.result import Comparison
 from dsgt.comparison.schedule import Schedule
 from dsgt.comparison.settings import Settings
-from dsgt.comparison.work import Watch, run_jobs
+from dsgt.comparison.work import News, Watch, run_jobs
+from dsgt.notebook import Progress, progress
+from dsgt.text import short
 
 FINISHED = "finished.jsonl"
 """Where a folder keeps its finished runs."""
@@ -43,7 +46,8 @@ def compare(
     Instead of ``settings`` its fields may be given, and then objects may stand for names: ``methods=[DSGT(),
     MyMethod()]``, ``model`` a module or what makes one, ``data=(train, test)``, ``weights=W``. ``problem``, or a
     function of ``seed`` that gives one, stands for data, model, nodes, partition and batch together.
-    ``watch`` hears how far each run is; ``finished`` is told how many runs of how many are done, and which with what.
+    ``watch`` hears how far each run is; ``finished`` is told how many runs of how many are done, and which with what;
+    a notebook shows that below its cell where neither is given.
     """
     if settings is not None and given:
         raise ValueError(f"{', '.join(given)} cannot be given beside settings; give them in the settings")
@@ -63,6 +67,8 @@ def compare(
         {} if journal is None else {_text(p["key"]): p["rows"] for p in journal.finished if {"key", "rows"} <= p.keys()}
     )
     schedule = Schedule(settings)
+    if finished is None and watch is None and (board := progress()) is not None:
+        watch, finished = partial(_show, board, schedule), lambda *_: board.show(*_count(schedule))
 
     def keep(job: Job, found: list[Row]) -> None:
         schedule.add(job, found)
@@ -90,16 +96,28 @@ def compare(
 
 
 def check(settings: Settings) -> None:
-    """Whatever could be wrong comes out before any run: the weights of every method, the shards of every seed, what an
-    oracle asks of them, a budget that is not enough for a round."""
+    """Whatever could be wrong comes out before any run: the weights of every method, a round of one's own, the shards
+    of every seed, what an oracle asks of them, a budget that is not enough for a round."""
     for method in settings.methods:
-        settings.weights_for(method)
+        settings.check_method(method)
     first = [*settings.tuning_seeds_used, *settings.reported_seeds]
     for seed in reversed(first):  # the first seed's problem is the one that is used next
         problem = settings.problem(seed)
         for method in settings.methods:
             settings.check_oracle(problem, method)
             settings.check_budget(problem, method)
+
+
+def _count(schedule: Schedule) -> tuple[int, int, str]:
+    done = len(schedule.rows)
+    total = max(schedule.total, done)
+    return done, total, f"{done} of {total} runs done"
+
+
+def _show(board: Progress, schedule: Schedule, news: News) -> None:
+    done, total, said = _count(schedule)
+    now = f"{news.job}, round {news.round} of {news.rounds}, loss {short(news.loss)}"
+    board.show(done, total, f"{said}; {now}")
 
 
 def _text(key: Mapping[str, Any]) -> str:

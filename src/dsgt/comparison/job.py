@@ -27,7 +27,17 @@ from dsgt.problems.base import Problem
 from dsgt.run import Spent, run
 from dsgt.threads import threads
 
-NOT_COMPUTING = {"__init__.py", "__main__.py", "cli.py", "commands", "extras.py", "report", "reproduce", "theory"}
+NOT_COMPUTING = {
+    "__init__.py",
+    "__main__.py",
+    "cli.py",
+    "commands",
+    "extras.py",
+    "notebook.py",
+    "report",
+    "reproduce",
+    "theory",
+}
 """Parts of the package that no row depends on."""
 
 FEW = 4

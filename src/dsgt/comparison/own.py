@@ -20,7 +20,7 @@ from dsgt.topologies.matrix import as_matrix
 
 GIVEN = "given"
 """How an object without a name is called."""
-OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch", "augment", "statistics", "weight_decay")
+OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch", "augment", "statistics", "weight_decay", "dtype")
 
 
 @dataclass(eq=False)

@@ -33,6 +33,7 @@ SELECTION = (
     "training loss of the mean model there was run with the seeds that are reported. While the best was the largest or "
     "the smallest the grid grew, by one rule for all. A learning rate at which a run diverged does not count."
 )
+GIVEN_RATE = "Every method ran with the learning rate that was given, with every seed."
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +42,11 @@ class Comparison:
 
     settings: Settings
     rows: list[Row]
+
+    @property
+    def selection(self) -> str:
+        """How learning rates were chosen."""
+        return SELECTION if self.settings.tuned else GIVEN_RATE
 
     @cached_property
     def runs(self) -> dict[tuple[str, float], Runs]:
@@ -165,7 +171,7 @@ class Comparison:
         folder.mkdir(parents=True, exist_ok=True)
         if self.settings.repeatable:
             (folder / "settings.toml").write_text(self.settings.toml())
-        about = {"settings": self.settings.model_dump(mode="json"), "versions": versions(), "selection": SELECTION}
+        about = {"settings": self.settings.model_dump(mode="json"), "versions": versions(), "selection": self.selection}
         (folder / "settings.json").write_text(json.dumps(about, indent=2) + "\n")
         (folder / "rows.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in self.rows))
         _write(folder / "table.csv", [self._line(line) for line in self.lines])

@@ -10,13 +10,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+import torch
+
 from dsgt import topologies
-from dsgt.algorithms.named import is_own
+from dsgt.algorithms.named import is_ours, is_own
 from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.asynchronous.named import label, method
 from dsgt.comparison.budget import Budget
 from dsgt.comparison.own import GIVEN, Objects, graph_of, separated, text_of
-from dsgt.core import Algorithm, Gradient, Network, Weights
+from dsgt.comparison.rehearsal import rehearse
+from dsgt.core import Algorithm, Gradient, Network, Weights, without_oracle
 from dsgt.data.augment import AUGMENTATIONS, named_augmentation
 from dsgt.extras import explained
 from dsgt.factories import Factory, lookup
@@ -156,6 +159,8 @@ class Settings(BaseModel):
     """flip, crop, crop-flip, or your own: module:name, a function of a batch's features and a generator."""
     statistics: Literal["own", "averaged"] = "own"
     """With whose running statistics a node's model is measured, where there is BatchNorm."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Of samples, models and messages."""
     nodes: Annotated[Count, _at_most(NODES_LIMIT, "every node needs a sample, and no data set has more")] = 12
     partition: str = "dirichlet:0.3"
     """Who holds what: equal, dirichlet:ALPHA, labels:COUNT or groups."""
@@ -320,8 +325,8 @@ class Settings(BaseModel):
 
     @property
     def _how(self) -> dict[str, Any]:
-        augment = self._objects.augment or self.augment
-        return {"l2": self.weight_decay, "augment": augment, "statistics": self.statistics}
+        augment, dtype = self._objects.augment or self.augment, getattr(torch, self.dtype)
+        return {"l2": self.weight_decay, "augment": augment, "statistics": self.statistics, "dtype": dtype}
 
     def problem_at(self, seed: int, network: Network) -> Problem:
         """The same for a network whose nodes call this at once: a real node loads no more data than it must."""
@@ -343,6 +348,13 @@ class Settings(BaseModel):
     def ends(self) -> Budget:
         """How much each run may use."""
         return Budget(self.epochs, "epochs") if self.budget is None else Budget.of(self.budget)
+
+    def check_method(self, method: str) -> None:
+        """A ValueError if its weights cannot be made, or if it is a person's own and cannot do a round."""
+        weights, _ = self.weights_for(method)
+        algorithm = self.algorithm(method)
+        if isinstance(algorithm, Algorithm) and not is_ours(without_oracle(algorithm)):
+            rehearse(method, algorithm, weights)
 
     def check_oracle(self, problem: Problem, method: str, node: int | None = None) -> None:
         """A ValueError if the problem, or a real node's part of it, cannot answer what the method's oracle asks, its

@@ -142,15 +142,15 @@ class Sweep:
         return [float(v) for v in first if v is not None] if None not in first else []
 
     def _speedup(self, point: Point, line: MethodRuns) -> list[float]:
-        """How many times sooner the target is reached than with the fewest nodes, all else the same."""
+        """How many times sooner the target is reached than with the fewest nodes, seed by seed, all else the same."""
         if "nodes" not in self.keys:
             return []
         fewest = min(other.settings.nodes for other in self.found)
-        base = next((p for p in self.found if p.settings.nodes == fewest and _same(p, point, "nodes")), None)
-        if base is None:
+        few = next((p for p in self.found if p.settings.nodes == fewest and _same(p, point, "nodes")), None)
+        if few is None:
             return []
-        one, many = (self.costs(self.found[p].of(line.method), "virtual_seconds") for p in (base, point))
-        return [fmean(one) / v for v in many] if one and all(many) else []
+        one, many = (self.costs(self.found[p].of(line.method), "virtual_seconds") for p in (few, point))
+        return [base / v for base, v in zip(one, many, strict=True)] if one and many and all(many) else []
 
     def _over_central(self, point: Point, line: MethodRuns) -> list[float]:
         """How many rounds it takes to the target, for one that all nodes averaging with all would take."""

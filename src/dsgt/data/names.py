@@ -53,6 +53,10 @@ def named_partition(text: str, data: Samples, nodes: int, *, seed: int) -> Shard
         if data.groups is None:
             raise ValueError("partition is 'groups', but these samples do not say who made them; FEMNIST's do")
         return partition.by_group(data.groups, nodes, seed=seed)
+    if kind in ("dirichlet", "labels") and not data.labelled:
+        raise ValueError(
+            f"partition is {text!r}, which spreads classes unevenly, but the targets are real numbers; give equal"
+        )
     if kind == "dirichlet":
         alpha = _number(float, parameter or "0.3", text)
         return partition.dirichlet(data.targets, nodes, alpha=alpha, seed=seed)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from dsgt.data.samples import Samples, as_samples
 from dsgt.data.shards import Shards
@@ -30,7 +32,9 @@ def own_data(factory: Factory, nodes: int, dtype: torch.dtype) -> Own:
     tests = [test for _, test in parts if test is not None]
     sizes = torch.tensor([len(train) for train, _ in parts])
     train = _joined([train for train, _ in parts], factory)
-    return Own(train, _joined(tests, factory) if tests else None, Shards(torch.arange(len(train)), sizes))
+    same = all(torch.equal(t.features, tests[0].features) and torch.equal(t.targets, tests[0].targets) for t in tests)
+    test = None if not tests else tests[0] if same else _joined(tests, factory)  # one test set for all counts once
+    return Own(train, test, Shards(torch.arange(len(train)), sizes))
 
 
 def own_part(factory: Factory, node: int, nodes: int, dtype: torch.dtype) -> tuple[Samples, Samples | None]:
@@ -43,6 +47,11 @@ def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samp
     if len(pair) != 2:
         raise ValueError(f"the {factory.what} {factory.text!r} gives {len(pair)} things; expected {EXPECTED}")
     train, test = pair
+    if all(isinstance(part, Tensor | np.ndarray) for part in pair):
+        raise ValueError(
+            f"the {factory.what} {factory.text!r} gives one pair of tensors; expected {EXPECTED}: give ((features, "
+            "targets), None) where there are no test samples"
+        )
 
     def read(data: Any, which: str) -> Samples:
         try:
@@ -57,9 +66,6 @@ def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samp
 
 def _joined(parts: list[Samples], factory: Factory) -> Samples:
     shapes = {(tuple(p.features.shape[1:]), tuple(p.targets.shape[1:])) for p in parts}
-    first = parts[0]
-    if all(torch.equal(p.features, first.features) and torch.equal(p.targets, first.targets) for p in parts):
-        return first  # one test set for all
     if len(shapes) > 1:
         raise ValueError(f"the {factory.what} {factory.text!r} gives samples of other shapes at other nodes: {shapes}")
     return Samples(torch.cat([p.features for p in parts]), torch.cat([p.targets for p in parts]))

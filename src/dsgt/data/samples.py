@@ -6,6 +6,7 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
@@ -74,13 +75,16 @@ class Samples:
         return Samples(self.features.to(device=device, dtype=dtype), targets, self.groups)
 
 
-DataLike: TypeAlias = Samples | tuple[Tensor, Tensor] | Dataset[Any]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+DataLike: TypeAlias = "Samples | tuple[Tensor, Tensor] | tuple[Array, Array] | Dataset[Any]"
 
 
 def as_samples(data: DataLike) -> Samples:
-    """Samples from a pair of tensors or from any torch Dataset of (features, target) pairs, which is read once."""
+    """Samples from a pair of tensors or arrays, or from any torch Dataset of (features, target) pairs, read once."""
     if isinstance(data, Samples):
         return data
+    if isinstance(data, tuple | list) and len(data) == 2 and all(isinstance(v, Tensor | np.ndarray) for v in data):
+        return Samples(*map(torch.as_tensor, data))
     if isinstance(data, tuple):
         return Samples(*data)
     if isinstance(data, TensorDataset) and len(data.tensors) == 2:

@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.parameter import UninitializedParameter
 
 from dsgt.core import Local
 from dsgt.data.batches import Drawn
@@ -70,12 +71,17 @@ class Model(EmpiricalRisk):
         if statistics not in STATISTICS:
             raise ValueError(f"statistics is {statistics!r}; choose {' or '.join(STATISTICS)}")
         features = self.data.features
+        if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
+            raise ModuleError(
+                f"{type(module).__name__} has lazy layers, whose parameters have no shape yet; call it once on a batch "
+                "where it is made"
+            )
         self.strategy, self.convex = strategy, convex
         self.chosen: str | None = None
         """What "auto" has measured to be the fastest, once it has."""
         self._flat = Flat(copy.deepcopy(module).to(features.device, features.dtype), loss)
         if not self._flat.parameters:
-            raise ValueError(
+            raise ModuleError(
                 f"{type(module).__name__} has no parameter that requires a gradient: there is nothing to train"
             )
         if strategy == "stacked" and stack(self._flat.module, self._flat.parameters) is None:
@@ -267,6 +273,10 @@ def _function(augment: Augment) -> Augment:
     return augment.func if isinstance(augment, partial) else augment
 
 
+class ModuleError(ValueError):
+    """A module that these samples cannot train."""
+
+
 def _evaluated(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode."""
     return copy.deepcopy(module).eval()
@@ -284,12 +294,12 @@ def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | N
             outputs: Tensor = resting(features)
             value = flat.loss(outputs, targets)
     except Exception as error:
-        raise ValueError(
+        raise ModuleError(
             f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} "
             f"({data.features.dtype}) with targets of dtype {data.targets.dtype}: {error}"
         ) from error
     if not still.is_function:
-        raise ValueError(
+        raise ModuleError(
             "the module draws numbers or changes its buffers in evaluation mode too, in which models are measured: let "
             "its layers look at self.training"
         )

@@ -26,7 +26,7 @@ from dsgt.networks.agreement import gather_numbers, together
 from dsgt.problems.lenet import lenet
 from dsgt.problems.logistic import Logistic
 from dsgt.problems.mlp import mlp
-from dsgt.problems.model import Model
+from dsgt.problems.model import Model, ModuleError
 from dsgt.problems.resnet import resnet20
 from dsgt.problems.spread import Spread
 from dsgt.problems.training import Augment
@@ -65,7 +65,7 @@ def named_problem(
     Models start from the seed too. ``module:name`` is your own data, or your own model.
     """
     kind, how = named_model(model), _how(augment, statistics)
-    images = kind != "logistic" if isinstance(kind, str) else data != "digits"  # which are a table to most people
+    images = kind != "logistic" if isinstance(kind, str) else data != "digits" or _takes_images_only(kind, seed)
     train, test, shards = _loaded(data, nodes, images, dtype, root)
     if shards is None:
         shards = named_partition(partition, train, nodes, seed=seed)
@@ -111,8 +111,13 @@ def _problem(
     module = _made(kind, seed) if isinstance(kind, Factory) else built_in(kind, shape, classes, seed)
     # the fastest on CPUs, and named: a strategy found by measuring may differ in the last bits tomorrow
     loss = cross_entropy if train.labelled else squared_error
-    how = {"augment": augment, "statistics": statistics}
-    return Model(module, train, shards, sampling, loss=loss, test=test, l2=l2, strategy="loop", **how)  # type: ignore[arg-type]
+    how: Any = {"augment": augment, "statistics": statistics}
+    try:
+        return Model(module, train, shards, sampling, loss=loss, test=test, l2=l2, strategy="loop", **how)
+    except ModuleError as error:
+        if isinstance(kind, str):
+            raise
+        raise ValueError(f"the model {kind.text!r} cannot be trained on these samples: {error}") from error
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -205,6 +210,22 @@ def built_in(model: str, shape: tuple[int, ...], classes: int, seed: int) -> nn.
     factory = Factory(model, "model", BUILT_IN[name], pairs(model, given) if given else {})
     module: nn.Module = factory.make(nn.Module, **offered)
     return module
+
+
+@torch.no_grad()
+def _takes_images_only(factory: Factory, seed: int) -> bool:
+    """The digits are a table to most people, and pictures to a convolution."""
+    module = _made(factory, seed).eval()
+
+    def takes(*shape: int) -> bool:
+        try:
+            module(torch.zeros(2, *shape))
+        except Exception:  # whatever a person's own module does with what it does not expect
+            return False
+        return True
+
+    with seeded(seed):
+        return not takes(64) and takes(1, 8, 8)
 
 
 def _made(factory: Factory, seed: int) -> nn.Module:

@@ -24,6 +24,6 @@ def save(
     report = found.save(folder, figure_width=figure_width, against=against) / "report.html"
     about = "; ".join(facts(found.settings))
     report.with_name("table.tex").write_text(latex(found.lines, table(found.lines), about), encoding="utf-8")
-    summary.write(summary.summary(found, fields(found.settings)), report.parent)
+    summary.write(summary.summary(found, fields(found.settings), against=against), report.parent)
     report.write_text(page(found, against=against), encoding="utf-8")
     return report

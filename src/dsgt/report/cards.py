@@ -58,9 +58,12 @@ def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
 
 
 def _equation(text: str) -> str:
-    """The first indented lines."""
-    found = re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text)
-    return inspect.cleandoc(found[1]) if found else ""
+    """The first indented lines; or else a paragraph of formulas, from which formatters of code take the indentation
+    where nothing but it follows the first line."""
+    if found := re.search(r"(?:\A|\n\n)((?:    .+(?:\n|\Z))+)", text):
+        return inspect.cleandoc(found[1])
+    paragraphs = text.split("\n\n")[1:]
+    return next((p for p in paragraphs if all(" = " in line for line in p.splitlines())), "").strip()
 
 
 def _text(algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsgt.comparison.notes import notes
-from dsgt.comparison.result import SELECTION, Comparison, versions
+from dsgt.comparison.result import Comparison, versions
 from dsgt.comparison.settings import Settings
 from dsgt.report.cards import OPEN, card
 from dsgt.report.curves import apart, curves, grid
@@ -55,7 +55,7 @@ def page(comparison: Comparison, *, against: str | None = None) -> str:
         columns=table(lines),
         costs=costs(lines, comparison.target),
         target="" if comparison.target is None else short(comparison.target),
-        selection=SELECTION,
+        selection=comparison.selection,
         notes=notes(comparison),
         network=net,
         no_network=no_network,

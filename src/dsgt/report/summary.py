@@ -19,8 +19,8 @@ SIZE_LIMIT = 1 << 24
 """Bytes; a comparison of 20 methods has some hundred thousand."""
 
 
-def summary(found: Comparison, settings: dict[str, str]) -> dict[str, Any]:
-    """``settings`` as the page shows them."""
+def summary(found: Comparison, settings: dict[str, str], *, against: str | None = None) -> dict[str, Any]:
+    """``settings`` as the page shows them; ``against``: the axis that it shows first."""
     lines = found.lines
     rivals = [line for line in lines if line.converged and not line.centralized]
     best = min(rivals, key=lambda line: line.loss, default=None)
@@ -33,7 +33,7 @@ def summary(found: Comparison, settings: dict[str, str]) -> dict[str, Any]:
             {"heading": c.heading, "meaning": c.meaning, "cells": c.cells, "best": sorted(c.best)} for c in table(lines)
         ],
         "curves": curves(lines),
-        "axis": found.settings.ends.axis,
+        "axis": against or found.axis,
         "settings": {name: value for name, value in settings.items() if name not in ("methods", "data_dir")},
     }
 

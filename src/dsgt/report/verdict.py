@@ -105,7 +105,8 @@ def _worst_node(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
     own = best.finals(key)
     if not own:
         return ""
-    sentence = f"the test accuracy of {'its' if others else 'the'} worst node is {percent(fmean(own))}"
+    whose = f"the worst node of {best.method}" if others else "the worst node"
+    sentence = f"the test accuracy of {whose} is {percent(fmean(own))}"
     rivals = {line.method: values for line in others if (values := line.finals(key))}
     if not rivals:
         return sentence

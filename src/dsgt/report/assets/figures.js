@@ -37,17 +37,34 @@ const Figures = (() => {
     Plotly.react(box, traces, { ...where, ...size }, { displayModeBar: false, doubleClick: "reset" });
   }
 
+  // Round numbers at even steps, for an axis on which a logarithm is almost a line.
+  function even(low, high) {
+    const unit = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const step = [1, 2, 5, 10].map((d) => d * unit).find((d) => d >= (high - low) / 4);
+    const first = Math.floor(low / step);
+    const count = Math.ceil(high / step) - first + 1;
+    const tickvals = Array.from({ length: count }, (_, k) => (first + k) * step).filter((v) => v > 0);
+    return { tickvals, ticktext: tickvals.map((v) => String(Number(v.toPrecision(8)))) };
+  }
+
+  // Shares in per cent, with as many digits as tell two lines of the grid apart.
+  function percent(values) {
+    const span = Math.max(...values) - Math.min(...values);
+    return span > 0.06 ? ".0%" : span > 0.006 ? ".1%" : ".2%";
+  }
+
   // Round numbers on a logarithmic axis, few enough to be read.
   function logarithmic(values) {
     const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
     const span = high - low;
+    if (span > 1e-9 && span < 0.3) return { type: "log", ...even(10 ** low, 10 ** high) };
     const many = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
-    const digits = span > 3 ? [1] : span > 0.6 || span < 0.08 ? [1, 2, 5] : many;
+    const digits = span > 3 ? [1] : span > 0.6 || span <= 1e-9 ? [1, 2, 5] : many;
     const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 3 }, (_, k) => Math.floor(low) - 1 + k);
     const every = Math.ceil(span / 6);
     const ticks = powers.filter((p) => digits.length > 1 || p % every === 0).flatMap((p) => digits.map((d) => d * 10 ** p));
     return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
   }
 
-  return { plain, colour, axis, layout, draw, logarithmic };
+  return { plain, colour, axis, layout, draw, logarithmic, percent };
 })();

@@ -1,6 +1,6 @@
 // Two comparisons side by side. Whatever was written by somebody is set as text.
 (() => {
-  const { plain, colour, axis, layout, draw, logarithmic } = Figures;
+  const { plain, colour, axis, layout, draw, logarithmic, percent } = Figures;
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
   const root = document.documentElement;
@@ -69,7 +69,7 @@
     const margin = log ? (high / low) ** 0.05 : 0.05 * (high - low || 1);
     const range = log ? [Math.log10(low / margin), Math.log10(high * margin)] : [low - margin, high + margin];
     const furthest = Math.max(...drawn.flat().flatMap((t) => t.x));
-    const y = { ...(log ? logarithmic(seen) : {}), range, tickformat: key.includes("accuracy") ? ".0%" : "" };
+    const y = { ...(log ? logarithmic(seen) : {}), range, tickformat: key.includes("accuracy") ? percent(seen) : "" };
     two.forEach((one, k) => {
       const side = sides[k];
       at(`${side}-name`).textContent = data.names[at(side).value];

@@ -11,7 +11,7 @@
   const agreed = 1e-6; // Below this part of the largest value nodes agree, and a logarithm shows only rounding.
   const hues = 6;
 
-  const { plain, colour, axis, layout, draw, logarithmic } = Figures;
+  const { plain, colour, axis, layout, draw, logarithmic, percent } = Figures;
   const names = data.methods.map((m) => plain(m.name));
   const brief = (i) => plain([...data.methods[i].name].slice(0, 18).join(""));
   const shown = () => data.methods.map((_, i) => i).filter((i) => !state.hidden.has(i));
@@ -53,7 +53,7 @@
     const share = key.includes("accuracy");
     const unit = data.curves.axes[state.axis];
     const values = traces.flatMap((t) => t.y).filter((v) => v > 0);
-    const y = axis("", logarithm ? logarithmic(values) : { rangemode: share ? "normal" : "tozero", tickformat: share ? ".0%" : "" });
+    const y = axis("", logarithm ? logarithmic(values) : { rangemode: share ? "normal" : "tozero", tickformat: share ? percent(values) : "" });
     if (share) traces.forEach((t) => { if (t.hovertemplate) t.hovertemplate = "%{y:.1%}"; });
     // At the foot: when each method's slowest gradients ended.
     const marks = key === "loss" && state.axis === "virtual_seconds" && data.slowest.length ? drawn : [];
