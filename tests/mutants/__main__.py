@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -24,6 +25,8 @@ from mutants.mutation import MUTATIONS, PACKAGE, TESTS, Mutation
 
 LIMIT = 600
 """Seconds after which tests that never end count as having failed."""
+MEMORY = 16 << 30
+"""Bytes that tests may ask for: without a limit that a mutation has taken away they would take the machine's."""
 PASSED, FAILED = 0, 1
 """pytest's exit codes; any other means that no test was run."""
 
@@ -38,8 +41,9 @@ def pytest(package: Path, tests: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *shlex.split(tests)]
     try:
         done = subprocess.run(
-            command, cwd=TESTS, env=environ, capture_output=True, text=True, timeout=LIMIT, check=False
-        )
+            command, cwd=TESTS, env=environ, capture_output=True, text=True, timeout=LIMIT, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return FAILED, f"no end after {LIMIT} s"
     return done.returncode, done.stdout + done.stderr
