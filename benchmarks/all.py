@@ -27,6 +27,7 @@ RUNS = {
     "compare": "compare.py --turns 7 --commands 1",
     "simulator": "simulator.py",
     "problems": "problems.py",
+    "large networks": "large.py --turns 3 --million",
     "products": "products.py",
     "changing weights": "changing_weights.py",
     "engine": "engine.py --turns 1",

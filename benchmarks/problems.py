@@ -131,7 +131,7 @@ def naive_round(data: Samples, shards: Shards, W: Any, batch: int) -> Callable[[
 
 
 def bare_rounds(problem: Model, W: Any) -> Callable[[], Any]:
-    """DSGT for this model alone: all nodes' back-propagation written out, the same samples, no autograd and no checks."""
+    """DSGT for this model alone: back-propagation written out for all nodes, on the same samples, no autograd."""
     n, b, d, h, classes, lr = 24, 32, 50, 64, 2, 0.01
     weights, batches, k = torch.as_tensor(W, dtype=torch.float32), problem.batches(0), 0
     features, targets = problem.data.features, problem.data.targets

@@ -24,6 +24,8 @@ Which = TypeVar("Which")
 
 MOST_MULTIPLICATIONS = 1 << 18
 """In a node's product: for more, NumPy's BLAS starts threads, which torch's number of threads does not limit."""
+FEW = 128
+"""Numbers in a node's batch: for one score and no more of them, sums are faster than BLAS called for every node."""
 IN_CACHE = 1 << 18
 """Numbers in the batches of the nodes that are computed at a time."""
 
@@ -58,6 +60,7 @@ def gradients(
     rows = table.numpy()
     scale = weights if isinstance(weights, float) else weights.numpy()
     own = _Rooms()
+    by_sums = C == 1 and b * d <= FEW
 
     def room(count: int) -> tuple[Any, ...]:
         """Memory for the batches and scores of so many nodes, with the views of it that products ask for. It is kept:
@@ -71,11 +74,11 @@ def gradients(
     def write(g: Array, models: Array, samples: Tensor, scale: Array | float) -> None:
         batch, flat, transposed, scores, z = own.rooms.get(len(g)) or room(len(g))
         rows.take(samples.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
-        np.matmul(models, transposed, z)
+        np.einsum("ncd,nbd->ncb", models, batch, out=z) if by_sums else np.matmul(models, transposed, z)
         found = slope_(scores, samples)
         slope = z if found is scores else found.numpy()
         np.multiply(slope, scale, slope)
-        np.matmul(slope, batch, g)
+        np.einsum("ncb,nbd->ncd", slope, batch, out=g) if by_sums else np.matmul(slope, batch, g)
 
     def write_parts(g: Array, models: Array, samples: Tensor, first: int, last: int) -> None:
         for i in range(first * at_once, min(last * at_once, n), at_once):
