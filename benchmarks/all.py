@@ -26,7 +26,7 @@ RUNS = {
     "startup": "startup.py --turns 5",
     "compare": "compare.py --turns 7 --commands 1",
     "simulator": "simulator.py",
-    "problems": "problems.py",
+    "problems": "problems.py lenet logistic mlp",
     "large networks": "large.py --turns 3 --million",
     "products": "products.py",
     "changing weights": "changing_weights.py",
