@@ -33,6 +33,13 @@ def is_large(v: Tensor) -> bool:
     return v.is_cpu and v.nbytes >= LARGE_BYTES
 
 
+def room_for(v: Tensor) -> Tensor:
+    """Uninitialised memory like v's, for what is read in every round of a run."""
+    room = torch.empty_like(v, memory_format=torch.contiguous_format)
+    _ask_for_huge_pages(room)
+    return room
+
+
 class Buffers:
     """Hands out uninitialised tensors, and the same memory again once nobody holds any part of it."""
 

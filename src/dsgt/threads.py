@@ -31,8 +31,8 @@ def share_out(work: Callable[[int, int], None], count: int, *, most: int | None 
     """``work(first, last)`` for parts of 0 ... count - 1, as many as torch has threads, or fewer.
 
     For work that lets go of Python's lock, as NumPy's and SciPy's products do."""
-    parts = min(torch.get_num_threads(), count, count if most is None else most)
-    if parts < 2:
+    parts = count if most is None else min(count, most)
+    if parts < 2 or (parts := min(parts, torch.get_num_threads())) < 2:
         work(0, count)
         return
     cuts = [count * i // parts for i in range(parts + 1)]

@@ -136,10 +136,10 @@ class DenseMix(Simulated):
 
     def count(self, v: Sendable, *, flow: bool = False) -> None:
         """Every node sends its part of v: to its neighbours, or where W averages plain vectors by an all-reduce."""
-        traffic, apart = self.network.traffic, flow or isinstance(v, Packed)
-        traffic.mixings += 1
-        messages = self.products.links if apart else self.products.vectors
-        traffic.bytes += messages * (wire_of(v).nbytes // self.network.nodes)
+        network, packed = self.network, isinstance(v, Packed)
+        network.traffic.mixings += 1
+        messages = self.products.links if flow or packed else self.products.vectors
+        network.traffic.bytes += messages * (wire_of(v).nbytes // network.nodes)
 
     @property
     def letters(self) -> Letters:

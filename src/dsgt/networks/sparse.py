@@ -3,6 +3,7 @@ measured, and writes where it is told (benchmarks/products.py prints the map).""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,7 @@ def nonzeros(W: Matrix) -> int:
     return int(np.count_nonzero(W)) if isinstance(W, np.ndarray) else int(W.nnz)
 
 
+@cache  # small rounds ask in every product
 def is_faster(nodes: int, nonzero: int, m: int) -> bool:
     """Whether W v is faster by its nonzero weights than by BLAS, for v of (n, m). A function of these numbers and not
     of a clock: the two round differently, and a run must be able to repeat itself."""

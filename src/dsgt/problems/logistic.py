@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from dsgt.buffers import room_for
 from dsgt.data.parts import Parts
 from dsgt.data.samples import DataLike
 from dsgt.data.sampling import Sampling
@@ -43,7 +44,8 @@ class Logistic(LinearModel):
         self.dim = self.scores * self.rows.shape[1]
         if self.scores == 1:
             # With the sign of the wrong answer in the row, a loss is softplus(z) and its slope sigmoid(z): no labels.
-            self.rows = self.rows * (1 - 2 * self.targets[:, None].to(self.rows.dtype))
+            wrong = 1 - 2 * self.targets[:, None].to(self.rows.dtype)
+            self.rows = torch.mul(self.rows, wrong, out=room_for(self.rows))
 
     def _slope_(self, z: Tensor, rows: Tensor) -> Tensor:
         if self.scores == 1:

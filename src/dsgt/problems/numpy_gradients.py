@@ -9,21 +9,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dsgt.buffers import Buffers
+from dsgt.buffers import LARGE_BYTES, Buffers
 from dsgt.threads import share_out
 
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Which = TypeVar("Which")
 
 MOST_MULTIPLICATIONS = 1 << 18
 """In a node's product: for more, NumPy's BLAS starts threads, which torch's number of threads does not limit."""
+FEW = 128
+"""Numbers in a node's batch: for one score and no more of them, sums are faster than BLAS called for every node."""
 IN_CACHE = 1 << 18
 """Numbers in the batches of the nodes that are computed at a time."""
+
+
+class _Rooms(threading.local):
+    """A thread's own memory, by the number of nodes."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[int, tuple[Any, ...]] = {}
 
 
 def is_worthwhile(numbers: int, scores: int) -> bool:
@@ -47,41 +58,41 @@ def gradients(
     at_once = max(1, IN_CACHE // (b * d))
     memory = Buffers.shared()
     rows = table.numpy()
-    scale = weights if isinstance(weights, float) else weights[:, 0].numpy()
+    scale = weights if isinstance(weights, float) else weights.numpy()
+    own = _Rooms()
+    by_sums = C == 1 and b * d <= FEW
 
-    own = threading.local()
-
-    def room(count: int, dtype: torch.dtype) -> tuple[Any, ...]:
-        """A thread's memory for the batches and scores of so many nodes, with the views of it that products ask for. It
-        is kept: making it anew, and its fresh pages, would cost as much as a small gradient."""
-        if not hasattr(own, "rooms"):
-            own.rooms = {}
-        kept: dict[tuple[int, torch.dtype], tuple[Any, ...]] = own.rooms
-        if (count, dtype) not in kept:
-            batch = np.empty((count, b, d), rows.dtype)
-            scores = torch.empty(C, count, b, dtype=dtype).transpose(0, 1)  # a class's side by side, for the softmax
-            kept[count, dtype] = batch, batch.reshape(-1, d), batch.transpose(0, 2, 1), scores, scores.numpy()
-        return kept[count, dtype]
+    def room(count: int) -> tuple[Any, ...]:
+        """Memory for the batches and scores of so many nodes, with the views of it that products ask for. It is kept:
+        making it anew, and its fresh pages, would cost as much as a small gradient."""
+        batch = np.empty((count, b, d), rows.dtype)
+        scores = table.new_empty(C, count, b).transpose(0, 1)  # a class's side by side, for the softmax
+        kept = own.rooms[count] = batch, batch.reshape(-1, d), batch.transpose(0, 2, 1), scores, scores.numpy()
+        return kept
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges is stopped by the loop, as with torch
-    def some(x: Tensor, samples: Tensor, g: Tensor, first: int, last: int) -> None:
-        models, gradients = x.numpy().reshape(n, C, d), g.numpy().reshape(n, C, d)
+    def write(g: Array, models: Array, samples: Tensor, scale: Array | float) -> None:
+        batch, flat, transposed, scores, z = own.rooms.get(len(g)) or room(len(g))
+        rows.take(samples.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
+        np.einsum("ncd,nbd->ncb", models, batch, out=z) if by_sums else np.matmul(models, transposed, z)
+        found = slope_(scores, samples)
+        slope = z if found is scores else found.numpy()
+        np.multiply(slope, scale, slope)
+        np.einsum("ncb,nbd->ncd", slope, batch, out=g) if by_sums else np.matmul(slope, batch, g)
+
+    def write_parts(g: Array, models: Array, samples: Tensor, first: int, last: int) -> None:
         for i in range(first * at_once, min(last * at_once, n), at_once):
             j = min(i + at_once, n)
-            drawn_here = samples if j - i == n else samples[i * b : j * b]
-            batch, flat, transposed, scores, z = room(j - i, x.dtype)
-            rows.take(drawn_here.numpy(), 0, flat, "clip")  # "raise" would copy twice; the samples are known to exist
-            np.matmul(models[i:j], transposed, z)
-            slope = slope_(scores, drawn_here).numpy()
-            by_class = slope.transpose(1, 0, 2)
-            np.multiply(by_class, scale if isinstance(scale, float) else scale[i:j], by_class)
-            np.matmul(slope, batch, gradients[i:j])
+            write(g[i:j], models[i:j], samples[i * b : j * b], scale if isinstance(scale, float) else scale[i:j])
 
     def oracle(x: Tensor, k: Which) -> Tensor:
-        samples = drawn(k)
-        x = x.detach() if x.requires_grad else x
+        samples, models = drawn(k), (x.detach() if x.requires_grad else x).numpy().reshape(n, C, d)
+        if n <= at_once and models.nbytes < LARGE_BYTES:  # NumPy's memory is then the faster one to ask for
+            small = np.empty(models.shape, models.dtype)
+            write(small, models, samples, scale)
+            return torch.from_numpy(small.reshape(n, C * d))
         g = memory.scratch(x)
-        share_out(lambda first, last: some(x, samples, g, first, last), -(-n // at_once))
+        share_out(partial(write_parts, g.numpy().reshape(n, C, d), models, samples), -(-n // at_once))
         return g
 
     return oracle

@@ -158,10 +158,7 @@ def _by_size(
         with torch.enable_grad():
             parts = [part.requires_grad_() for part in parts_of(x)]
             grads = torch.autograd.grad(total(parts, a, t, scale), parts, materialize_grads=True)
-        g = torch.empty_like(x)
-        for part, grad in zip(parts_of(g), grads, strict=True):
-            part.copy_(grad)
-        return g
+        return torch.cat([grad.reshape(len(x), -1) for grad in grads], dim=1)
 
     def gradients(x: Tensor, batch: Batch) -> Tensor:
         x = x.detach()

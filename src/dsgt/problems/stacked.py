@@ -119,9 +119,14 @@ def total_loss(loss: Loss) -> Callable[[Tensor, Tensor, Scale], Tensor]:
     else:
         return lambda z, t, scale: weighted(vmap(loss)(z, t), scale)
 
+    def mean(z: Tensor, t: Tensor) -> Tensor:
+        if each is functional.cross_entropy and z.ndim == 3 and t.ndim == 2:
+            return each(z.mT, t)  # samples last, as a linear layer leaves them: no copy, and sums over whole vectors
+        return each(z.flatten(0, 1), t.flatten(0, 1))
+
     def total(z: Tensor, t: Tensor, scale: Scale) -> Tensor:
         if isinstance(scale, float):  # then a mean over all samples is one over the nodes
-            return each(z.flatten(0, 1), t.flatten(0, 1)) * (scale * len(z))
+            return mean(z, t) * (scale * len(z))
         losses = each(z.flatten(0, 1), t.flatten(0, 1), reduction="none")
         return weighted(losses.view(len(z), -1).mean(dim=1), scale)
 
