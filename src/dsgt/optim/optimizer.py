@@ -36,7 +36,7 @@ AGREE_EVERY = 100
 """Steps after which the nodes compare their learning rates again."""
 GIVE_BACK_EVERY = 4
 """Steps after which gaps between a script's own tensors are given back to the kernel; after each of the first ones."""
-WORTH_GIVING_BACK = 16 << 20
+WORTH_GIVING_BACK = 2 << 20
 """Bytes of a model whose gaps matter more than the page faults of giving them back."""
 
 
