@@ -19,9 +19,16 @@ ROUNDING = 1e-12  # sums of some hundred terms of size one
 
 def make(kind: str, sizes: list[int], sampling: Sampling, l2: float = 0.0) -> LeastSquares | Logistic:
     if kind == "least squares":
-        return LeastSquares(*synthetic.least_squares(sizes, 4, seed=1, dtype=F64), sampling, l2=l2)
+        return LeastSquares(*shuffled(*synthetic.least_squares(sizes, 4, seed=1, dtype=F64)), sampling, l2=l2)
     classes = 2 if kind == "two classes" else 5
-    return Logistic(*synthetic.classification(sizes, 4, classes=classes, seed=1, dtype=F64), sampling, l2=l2)
+    made = synthetic.classification(sizes, 4, classes=classes, seed=1, dtype=F64)
+    return Logistic(*shuffled(*made), sampling, l2=l2)
+
+
+def shuffled(data: Samples, shards: Shards) -> tuple[Samples, Shards]:
+    """The same samples of every node, but not node after node."""
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(2))
+    return Samples(data.features[order], data.targets[order]), Shards(order.argsort()[shards.order], shards.sizes)
 
 
 KINDS = ["least squares", "two classes", "five classes"]
@@ -61,8 +68,8 @@ def test_every_node_gets_its_weighted_batch_gradient_in_the_simulator_and_alone(
     x = models(problem.nodes, problem.dim)
     for k in (0, 3):
         found = problem.oracle(7)(x, k)
-        rows, counts = problem.batches(7).ragged(k)
-        for i, batch in enumerate(rows.split(counts.tolist())):
+        rows, counts = problem.batches(7).ragged(k)  # of tables that are laid out node after node
+        for i, batch in enumerate(problem.shards.order[rows].split(counts.tolist())):
             mine = x[i].clone().requires_grad_()
             scores = mine.view(problem.scores, -1) @ problem._with_intercept(problem.data.features[batch]).mT
             total = problem._loss_of_scores(scores, problem.data.targets[batch]).sum()
