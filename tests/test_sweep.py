@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from statistics import fmean
@@ -9,6 +10,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import dsgt
@@ -16,6 +18,7 @@ from dsgt.cli import app
 from dsgt.commands.tables import sweep_table
 from dsgt.comparison import Job, Sweep
 from dsgt.comparison.sweep import points
+from dsgt.comparison.sweep_figure import figure
 from support.invented_comparison import comparison
 
 SMALL = {"methods": ["dsgt", "sgd"], "graph": "complete", "epochs": 1.0, "lrs": (0.4,), "seeds": 2, "evaluations": 4}
@@ -125,6 +128,22 @@ def test_every_metric_has_a_figure_with_a_panel_for_every_other_value_and_its_nu
         sweep.plot("los")
 
 
+def test_seeds_that_agree_can_be_drawn_and_several_settings_stand_below_each_other():
+    three = [0.1, 0.1, 0.1]
+    assert fmean(three) > max(three)  # rounding: an error bar below 0 would be refused
+    line = comparison({"dsgt": {0.1: three}}).lines[0]
+    numbers = [
+        {"at": {"nodes": n, "bandwidth": b, "stragglers": s}, "line": line, "loss": three}
+        for n in (2, 4) for b in (1e6, 1.25e8) for s in ("none", "exponential")
+    ]  # fmt: skip
+    drawn = figure(numbers, ["nodes", "bandwidth", "stragglers"], [line], "loss", None, None)
+    assert [axes.get_title() for axes in drawn.axes][:2] == [
+        "bandwidth 1e+06\nstragglers none",
+        "bandwidth 1e+06\nstragglers exponential",
+    ]
+    assert drawn.axes[0].get_gridspec().get_geometry() == (2, 2)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -162,6 +181,17 @@ def test_the_command_sweeps_and_every_point_has_its_report(tmp_path: Path, monke
     assert list(pd.read_csv(tmp_path / "out" / "sweep.csv")["nodes"]) == [2, 3]
     assert "dsgt" in done.output
     assert "of the time of the runs" in done.output
+
+
+def test_the_table_of_a_sweep_over_three_settings_fits_a_narrow_terminal():
+    at = points({"bandwidth": [1e6, 1.25e8], "stragglers": ["none", "lognormal:0.8"], "partition": ["equal"]}, {})
+    runs = {"dsgt": {25.6: [0.3]}, "momentum-tracking": {0.125: [0.3]}}
+    found = Sweep({p: comparison(runs, bandwidth=p.settings.bandwidth) for p in at})
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(sweep_table(found))
+    text = console.export_text()
+    for whole in ("momentum-tracking", "25.6", "0.125", "lognormal:0.8", "partition equal", "1.25e+08"):
+        assert whole in text
 
 
 def test_the_table_of_a_sweep_says_who_has_other_weights():

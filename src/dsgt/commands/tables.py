@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from statistics import fmean
 from typing import Any
 
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from dsgt.comparison import Comparison, Job, MethodRuns, Settings, Sweep
 from dsgt.comparison.measured import COSTS, Row
+from dsgt.text import short
 
 CAPTION = "mean, worst: test accuracy of the mean model and of the worst node; apart: from their mean"
 
@@ -58,16 +60,23 @@ def sweep_table(found: Sweep) -> Table:
     table = Table(box=box.SIMPLE_HEAD, caption=f"worst: test accuracy of the worst node{target}")
     asked = {point.settings.weights for point in found.found} | {"all", "file", ""}
     others = any(row["line"].weights not in asked for row in found.numbers)  # who differs in them is compared with care
-    _columns(table, *found.keys, "method", *(["weights"] if others else []), "lr", "loss", "worst", "apart", "s")
-    before: dict[str, Any] = {}
-    for row in found.numbers:
-        line, new = row["line"], row["at"] != before
-        before = row["at"]
-        lr = f"{line.lr:g}{'!' * bool(line.edge)}" if line.converged else "diverged"
-        numbers = (_mean(row[key], form) for key, form in SWEPT.items())
-        who = [line.method, *([line.weights] if others else [])]
-        table.add_row(*(str(v) if new else "" for v in before.values()), *who, lr, *numbers)
+    _columns(table, "at", "method", *(["weights"] if others else []), "lr", "loss", "worst", "apart", "s")
+    for at, group in groupby(found.numbers, key=lambda row: row["at"]):
+        rows = list(group)
+        for place, row in zip(_below(at, len(rows)), rows, strict=True):
+            line = row["line"]
+            lr = f"{line.lr:g}{'!' * bool(line.edge)}" if line.converged else "diverged"
+            numbers = (_mean(row[key], form) for key, form in SWEPT.items())
+            table.add_row(place, line.method, *([line.weights] if others else []), lr, *numbers)
+        table.add_section()
     return table
+
+
+def _below(at: dict[str, Any], rows: int) -> list[str]:
+    """Where a point is, a setting a row; what does not fit below the others is in the last."""
+    words = [f"{key} {short(value) if isinstance(value, float) else value}" for key, value in at.items()]
+    words += [""] * (rows - len(words))
+    return [*words[: rows - 1], "\n".join(words[rows - 1 :])]
 
 
 SWEPT = {"loss": ".4g", "node_accuracy_min": ".1%", "consensus": ".2g", "virtual_seconds_to_target": ".3g"}
@@ -93,6 +102,6 @@ def _about(s: Settings) -> str:
 
 def _columns(table: Table, *headings: str, wrap: bool = False) -> None:
     for heading in headings:
-        words = heading in ("method", "weights")
-        folds = wrap or heading == "method"  # a long name gives way to the numbers
+        words = heading in ("at", "method", "weights")
+        folds = wrap or heading in ("at", "method")  # a long name gives way to the numbers
         table.add_column(heading, justify="left" if words else "right", no_wrap=not folds, overflow="fold")

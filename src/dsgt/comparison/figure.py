@@ -66,8 +66,8 @@ class PaperFigure(Figure):
 def panels(count: int, width: float | None = None, *, alike: bool = False) -> tuple[PaperFigure, list[Axes]]:
     """As many panels side by side as fit, ``alike`` with one scale. Call it in ``STYLE``."""
     wide = WIDTH if width is None else width
-    columns = max(1, min(count, int(wide / SIDE_BY_SIDE)))
-    rows = -(-count // columns)
+    rows = -(-count // max(1, int(wide / SIDE_BY_SIDE)))
+    columns = -(-count // rows)  # four panels are two rows of two, not three and one
     drawn = PaperFigure(figsize=(wide, 0.45 + rows * (0.35 + 0.66 * wide / columns)), layout="constrained")
     axes: list[Axes] = list(drawn.subplots(rows, columns, squeeze=False, sharey=alike).flat)
     for empty in axes[count:]:

@@ -50,13 +50,14 @@ def figure(
         for line, look in zip(lines, looks(lines), strict=True):
             mine = [row for row in rows if row["line"].method == line.method and _seen(row, metric)]
             means = [fmean(row[metric]) for row in mine]
-            low = [m - min(row[metric]) for m, row in zip(means, mine, strict=True)]
-            high = [max(row[metric]) - m for m, row in zip(means, mine, strict=True)]
+            # not below 0: the mean of equal numbers may be another in its last bit
+            low = [max(0.0, m - min(row[metric])) for m, row in zip(means, mine, strict=True)]
+            high = [max(0.0, max(row[metric]) - m) for m, row in zip(means, mine, strict=True)]
             where = [places[values.index(row["at"][x])] for row in mine]
             panel.errorbar(where, means, yerr=(low, high), label=line.title, capsize=1.5, elinewidth=0.7, **look)
         if metric == "speedup" and x == "nodes":
             panel.plot(places, [v / min(values) for v in values], color="0.6", ls=":", zorder=0, label="ideal")
-        panel.set(xlabel=x, title=", ".join(f"{key} {value}" for key, value in zip(others, at, strict=True)))
+        panel.set(xlabel=x, title="\n".join(f"{key} {_short(v)}" for key, v in zip(others, at, strict=True)))
         scale(panel, metric not in LINEAR)
         _ticks(panel, places, values)
         panel.grid(alpha=0.3, which="both" if panel.get_yscale() == "log" else "major")
@@ -81,5 +82,9 @@ def _places(values: Sequence[Any]) -> list[float]:
 def _ticks(panel: Axes, places: Sequence[float], values: Sequence[Any]) -> None:
     if places != [float(k) for k in range(len(values))] and min(places) > 0 and max(places) > FAR * min(places):
         panel.set_xscale("log")
-    panel.set_xticks(places, [f"{v:g}" if isinstance(v, float) else str(v) for v in values])
+    panel.set_xticks(places, [_short(v) for v in values])
     panel.set_xticks([], minor=True)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
