@@ -74,7 +74,8 @@ def test_a_real_node_packs_what_the_simulator_packs_for_it(compress: Compressor)
     v = vector()
     stacked = compress.pack(v, Draw(torch.arange(N)[:, None], 5, 1))
     alone = compress.pack(v[3], Draw(torch.tensor([3]), 5, 1))
-    assert torch.equal(compress.unpack(stacked, M, F64)[3], compress.unpack(alone, M, F64))
+    rounding = 1e-13 if isinstance(compress, LowRank) else 0.0  # BLAS may multiply one matrix otherwise than a stack
+    assert (compress.unpack(stacked, M, F64)[3] - compress.unpack(alone, M, F64)).abs().max() <= rounding
 
 
 @every

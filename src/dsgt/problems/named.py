@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
@@ -215,7 +216,7 @@ def built_in(model: str, shape: tuple[int, ...], classes: int, seed: int) -> nn.
 @torch.no_grad()
 def _takes_images_only(factory: Factory, seed: int) -> bool:
     """The digits are a table to most people, and pictures to a convolution."""
-    module = _made(factory, seed).eval()
+    module = copy.deepcopy(_made(factory, seed)).eval()  # it may be somebody's own, which stays as it is
 
     def takes(*shape: int) -> bool:
         try:
