@@ -132,11 +132,12 @@ class TestExample2:
 
 @pytest.mark.parametrize("kind", ["logistic", "lenet"])
 def test_one_node_is_plain_sgd_bit_for_bit(kind: str) -> None:
-    """DSGT on one node is SGD bit for bit, and for a module both are the plain training loop on the same batches."""
+    """DSGT on one node is SGD bit for bit, and for a module both are, to rounding, the plain training loop."""
     train, _ = digits(images=kind == "lenet", dtype=F64)
     one, way = partition.equal(train, 1), WithoutReplacement(batch=64)
     module = lenet(channels=1, size=8)
-    problem = Logistic(train, one, way) if kind == "logistic" else Model(module, train, one, way)
+    # by name: which way is the fastest is measured, and ways differ in the last bits
+    problem = Logistic(train, one, way) if kind == "logistic" else Model(module, train, one, way, strategy="loop")
     paths = [run(a, problem, [[1.0]], rounds=20, lr=0.1, every=20, seed=5).x[0] for a in (DSGT(), SGD())]
     assert torch.equal(*paths)
     if kind == "lenet":
@@ -147,7 +148,8 @@ def test_one_node_is_plain_sgd_bit_for_bit(kind: str) -> None:
             loss = torch.nn.functional.cross_entropy(module(train.features[rows]), train.targets[rows])
             for p, g in zip(module.parameters(), torch.autograd.grad(loss, list(module.parameters())), strict=True):
                 p.data = p.data - 0.1 * g  # torch.optim.SGD fuses these two and rounds once
-        assert torch.equal(paths[0], torch.nn.utils.parameters_to_vector(module.parameters()))
+        plain = torch.nn.utils.parameters_to_vector(module.parameters())
+        assert (paths[0] - plain).abs().max() < 1e-13  # some BLAS round by where in memory a matrix begins
 
 
 def test_measuring_more_often_changes_nothing() -> None:
