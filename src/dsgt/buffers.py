@@ -35,7 +35,7 @@ def is_large(v: Tensor) -> bool:
 
 def room_for(v: Tensor) -> Tensor:
     """Uninitialised memory like v's, for what is read in every round of a run."""
-    room = torch.empty_like(v, memory_format=torch.contiguous_format)
+    room = _empty_like(v)
     _ask_for_huge_pages(room)
     return room
 
@@ -49,7 +49,10 @@ class Buffers:
         with _one_at_a_time:
             return _shared.setdefault("", cls())
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool = False) -> None:
+        """``apart``: in pages of their own, beside a script that allocates and frees in every round. Otherwise in the
+        heap, where what was freed before serves them."""
+        self._apart = apart
         self._one_at_a_time = Lock()
         self._kept: dict[int, Tensor] = {}  # by address
         self._given: dict[int, int] = {}  # the number of the request that it was given to last
@@ -58,7 +61,7 @@ class Buffers:
     def scratch(self, v: Tensor) -> Tensor:
         """An uninitialised tensor of v's shape, dtype and device."""
         if v.nbytes < LARGE_BYTES or (v.requires_grad and torch.is_grad_enabled()):
-            return torch.empty_like(v, memory_format=torch.contiguous_format)
+            return _empty_like(v)
         with self._one_at_a_time:
             return self._used_again(v)
 
@@ -71,8 +74,8 @@ class Buffers:
                 self._given[at] = self._requests
                 return buffer.detach()
         if len(self._kept) == MOST_KEPT:
-            return torch.empty_like(v, memory_format=torch.contiguous_format)
-        fresh = _pages_like(v)
+            return _empty_like(v)
+        fresh = (_pages_like if self._apart else _empty_like)(v)
         at, kept = fresh.data_ptr(), fresh.detach()
         self._kept[at], self._given[at] = kept, self._requests
         _kept_anywhere[at] = kept
@@ -111,12 +114,16 @@ def is_switched_off() -> bool:
     return os.environ.get(SWITCH, "").lower() in ("off", "0", "false")
 
 
+def _empty_like(v: Tensor) -> Tensor:
+    return torch.empty_like(v, memory_format=torch.contiguous_format)
+
+
 def _pages_like(v: Tensor) -> Tensor:
     """An uninitialised tensor like v, in pages of its own. In a heap whose freed memory is kept (engine.allocator), one
     that lives long lies between others that come and go and leaves gaps too small for the next: glibc before 2.38 asks
     for some bytes more than it needs."""
     if not v.is_cpu or sys.platform != "linux" or is_switched_off():
-        return torch.empty_like(v, memory_format=torch.contiguous_format)
+        return _empty_like(v)
     pages = mmap.mmap(-1, v.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     storage = torch.frombuffer(pages, dtype=v.dtype).untyped_storage()
     stride = torch.empty(v.shape, device="meta").stride()

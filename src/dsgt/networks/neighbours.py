@@ -45,7 +45,7 @@ class Neighbours:
         self.tells: set[int] = set()
         """Greetings go to these, and come from those."""
         self.add(rows)
-        self.buffers = Buffers()
+        self.buffers = Buffers(apart=True)
         """Where messages are received."""
         self.broken = False
         """Whether a neighbour was lost: no message can be expected any more."""
