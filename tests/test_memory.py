@@ -19,23 +19,21 @@ from dsgt.optim.optimizer import WORTH_GIVING_BACK
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_buffers_of_real_nodes_do_not_lie_in_the_heap_where_they_would_leave_gaps(apart: bool):
+def test_buffers_that_are_apart_do_not_lie_in_the_heap_where_they_would_leave_gaps():
     if not keep_freed_memory():
         pytest.skip("not glibc, or switched off")
-    buffers, v = Buffers(apart=apart), torch.empty(1_000_000)
-    kept = buffers.scratch(v)
-    heap = [line.split()[0] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[heap]")]
-    ranges = [[int(end, 16) for end in part.split("-")] for part in heap]
-    assert ranges
-    assert any(begin <= kept.data_ptr() < end for begin, end in ranges) != apart
+    kept = Buffers(apart=True).scratch(torch.empty(1_000_000))
+    heaps = [line.split()[0] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[heap]")]
+    for begin, end in ([int(place, 16) for place in heap.split("-")] for heap in heaps):
+        assert not begin <= kept.data_ptr() < end
 
 
-def test_a_real_nodes_buffers_are_apart():
+def test_a_real_nodes_buffers_are_apart_and_a_simulations_are_not():
     def act(network: Peers) -> bool:
         return network.buffers._apart
 
     assert in_threads(np.ones((1, 1)), act) == [True]
+    assert not Buffers.shared()._apart
 
 
 def test_gaps_between_tensors_are_given_back_to_the_kernel():
