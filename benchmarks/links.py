@@ -7,7 +7,8 @@ is torch's DistributedDataParallel with SGD; Decent-DP on its ring where it is i
 All take turns, a few steps each; medians, and in brackets the ratio to DDP.
 
 ``here``: processes of this machine. CPU milliseconds of all four nodes and all their threads together, which is what a
-step takes where there are fewer cores than work, and a busy machine hits all alike.
+step takes where there are fewer cores than work, and a busy machine hits all alike. Messages go through the sockets of
+torch.distributed (gloo) as DDP's do; where mpi4py is installed, MPI moves them too, through shared memory.
 ``1gbit``, ``100mbit``: four machines that are none, network namespaces of this one, each with one cable to a switch,
 limited in both directions (tc tbf; iproute2, root). Milliseconds on the wall.
 ``latency``: cables of 1 Gbit/s and 1 or 10 ms by the virtual clock of ``networks.Clocked``, since not every kernel has
@@ -28,7 +29,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -56,6 +58,9 @@ CONTENDERS: dict[str, tuple[str, Weights]] = {
     "LEAD, 8 bits, ring": ("lead:compress=quantise:8", RING),
     "BEER, 8 bits, ring": ("beer:compress=quantise:8", RING),
 }
+SHARED_MEMORY = ("DSGT, ring", "DSGT, one-peer", "ATC D-PSGD, ring", "ATC D-PSGD, one-peer")
+"""Those that are measured under MPI too."""
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
 ROUNDS = 8
 """By the virtual clock."""
 
@@ -88,7 +93,10 @@ class Step:
                 sent.wait()
 
 
-def steps(layers: Sequence[int], networks: dict[Weights, Network], node: int) -> dict[str, Step]:
+Networks: TypeAlias = dict[Weights, Network]
+
+
+def steps(layers: Sequence[int], networks: Networks, shared: Networks, node: int) -> dict[str, Step]:
     plain = mlp(layers)
     ddp = nn.parallel.DistributedDataParallel(mlp(layers))
     found = {"the gradient": Step(plain, torch.optim.SGD(plain.parameters(), lr=0.0), layers[0], node)}
@@ -106,19 +114,26 @@ def steps(layers: Sequence[int], networks: dict[Weights, Network], node: int) ->
             layers[0],
             node,
         )
-    for name, (text, weights) in CONTENDERS.items():
-        model = mlp(layers)
+
+    def decentralized(name: str, networks: Networks) -> Step:
+        model, (text, weights) = mlp(layers), CONTENDERS[name]
         optimizer = dsgt.Optimizer(model.parameters(), method(text), networks[weights], lr=1e-3)
-        found[name] = Step(model, optimizer, layers[0], node)
-    return found
+        return Step(model, optimizer, layers[0], node)
+
+    found |= {name: decentralized(name, networks) for name in CONTENDERS}
+    return found | {f"{name}, MPI": decentralized(name, shared) for name in SHARED_MEMORY if shared}
 
 
 def be_a_node(turns: int, in_a_row: int) -> None:
     torch.set_num_threads(1)
-    networks: dict[Weights, Network] = {weights: dsgt.networks.TorchPeers(weights) for weights in (RING, ONE_PEER)}
+    shared: Networks = {}
+    if "RANK" not in os.environ:  # mpiexec has started it
+        shared = {weights: dsgt.networks.MPIPeers(weights) for weights in (RING, ONE_PEER)}
+        os.environ["RANK"] = str(shared[RING].node)
+    networks: Networks = {weights: dsgt.networks.TorchPeers(weights) for weights in (RING, ONE_PEER)}
     ring = networks[RING]
     for layers in LAYERS:
-        acts = steps(layers, networks, ring.node or 0)
+        acts = steps(layers, networks, shared, ring.node or 0)
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in acts}
         for turn in range(turns + 1):
             for name, act in acts.items():
@@ -134,7 +149,7 @@ def be_a_node(turns: int, in_a_row: int) -> None:
         if ring.node == 0:
             found = {name: [statistics.median(column) for column in zip(*t, strict=True)] for name, t in times.items()}
             print("FOUND" + json.dumps({"m": sum(p.numel() for p in mlp(layers).parameters()), "times": found}))
-    for network in networks.values():
+    for network in (*networks.values(), *shared.values()):
         network.close()
 
 
@@ -168,9 +183,9 @@ def _run(*command: str) -> None:
 
 
 def measured(
-    before: Sequence[list[str]], address: str, links: dict[str, str], options: Sequence[str]
+    before: Sequence[list[str]], address: str, settings: dict[str, str], options: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What node 0 of four says, for both models."""
+    """What node 0 of four says, for both models. before: what each process is started by, or mpiexec for all."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -178,7 +193,7 @@ def measured(
     jobs = [
         subprocess.Popen(
             [*command, sys.executable, __file__, "--be", *options],
-            env=os.environ | here | links | {"RANK": str(i)},
+            env=os.environ | here | settings | ({"RANK": str(i)} if len(before) > 1 else {}),
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -226,7 +241,10 @@ def main() -> None:
     options = ["--turns", str(given.turns), "--steps", str(given.steps)]
     for part in given.parts:
         if part == "here":
-            rows = measured([[]] * NODES, "127.0.0.1", {}, options)
+            mpi = [str(MPIEXEC), "--oversubscribe", "-n", str(NODES)]
+            root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            before = [mpi] if MPIEXEC.exists() else [[]] * NODES
+            rows = measured(before, "127.0.0.1", {"LOCAL_WORLD_SIZE": str(NODES), **root}, options)
             found = {f"m = {row['m']:,d}": {name: cpu for name, (_, cpu) in row["times"].items()} for row in rows}
             show("one machine: CPU ms a step, all nodes together (/ DDP)", found)
         elif part == "latency":

@@ -32,6 +32,7 @@ import torch
 from torch import nn
 
 import dsgt
+import dsgt.networks.peers
 from dsgt.core import Network
 from dsgt.networks.flights import Flight
 
@@ -175,6 +176,7 @@ def hiding_pause(network: Network, m: int, mixing: float) -> float:
 def measure(kind: str, sizes: list[int], mixings: float | None) -> None:
     """One node's part; node 0 prints a line of JSON a size."""
     torch.set_num_threads(1)
+    dsgt.networks.peers.is_hidden = lambda transport: True  # a pause leaves cores idle, also where there are few
     world = int(os.environ.get("WORLD_SIZE") or os.environ["OMPI_COMM_WORLD_SIZE"])
     connect = dsgt.networks.TorchPeers if kind == "torch" else dsgt.networks.MPIPeers
     with connect(ring(world)) as network:

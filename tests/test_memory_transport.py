@@ -44,6 +44,25 @@ def test_large_messages_travel_in_the_background(monkeypatch: pytest.MonkeyPatch
     assert (found - expected).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize(
+    ("beside", "threads", "cores", "hidden"),
+    [(None, 8, 1, True), (N, 1, N, False), (N, 1, N + 1, True), (1, 4, 4, False)],
+)
+def test_where_all_cores_compute_no_thread_more_is_started(
+    beside: int | None, threads: int, cores: int, hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsgt.networks.peers.BACKGROUND_FROM", 1)
+    monkeypatch.setattr("dsgt.networks.peers.cores", lambda: cores)
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    monkeypatch.setattr("dsgt.networks.memory.MemoryTransport.beside", beside)
+
+    def act(network: Peers) -> bool:
+        network.start(torch.ones(3, dtype=F64)).wait()
+        return network._background is not None
+
+    assert in_threads(metropolis(graph(N)), act) == [hidden] * N
+
+
 def test_all_reduce_gather_and_mean() -> None:
     def act(network: Peers) -> tuple[torch.Tensor, ...]:
         v = torch.tensor([1.0 + network.node, 2.0], dtype=F64)

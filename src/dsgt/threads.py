@@ -16,6 +16,11 @@ from functools import cache
 import torch
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """So many threads for torch's operations inside this block."""

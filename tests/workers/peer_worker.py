@@ -149,6 +149,7 @@ def main(kind: str, folder: Path, sizes: list[int], names: list[str]) -> None:
                 continue
             walks(connect, n, names, folder, beside=False)
             if n == 4:
+                dsgt.networks.peers.is_hidden = lambda transport: True
                 dsgt.networks.peers.BACKGROUND_FROM = dsgt.buffers.LARGE_BYTES = 1
                 walks(connect, n, names, folder, beside=True)
                 dsgt.networks.peers.BACKGROUND_FROM, dsgt.buffers.LARGE_BYTES = usual

@@ -78,6 +78,9 @@ class MPITransport(Transport):
         self._farewells = Farewells(MPI, comm)
         self._comm = comm.Dup()
         self.node, self.size = self._comm.Get_rank(), self._comm.Get_size()
+        here = self._comm.Split_type(MPI.COMM_TYPE_SHARED)  # those who can share memory
+        self.beside = self.size if here.Get_size() == self.size else None
+        here.Free()
 
     def exchange(
         self, letters: Mapping[int, Tensor], into: Mapping[int, Tensor], number: int

@@ -20,6 +20,7 @@ from dsgt.networks.neighbours import Neighbours
 from dsgt.networks.products import PerMatrix
 from dsgt.networks.row import Row
 from dsgt.networks.transport import Transport
+from dsgt.threads import cores
 from dsgt.topologies.changing import as_weights
 from dsgt.topologies.matrix import MatrixLike, to_dense
 
@@ -28,6 +29,12 @@ TIMEOUT = 300.0
 that travels while the node computes they run from its departure."""
 BACKGROUND_FROM = 1 << 15
 """Numbers in a message from which on moving it is worth waking a thread (benchmarks/peers.py)."""
+
+
+def is_hidden(transport: Transport) -> bool:
+    """Whether a message can travel beside a computation. Between machines it can. On one machine the cores that compute
+    move it too, and where none of them is idle a thread more only makes a step longer (benchmarks/links.py)."""
+    return transport.beside is None or transport.beside * torch.get_num_threads() < cores()
 
 
 @final
@@ -109,7 +116,8 @@ class Peers(Network):
         """Let the flight travel while the node computes. A large one is work for a thread: unpacking, weighting, adding
         up; and MPI moves it only while somebody asks for it. A small one is not worth waking a thread."""
         read, exchanges = value_of(v), isinstance(flight, Exchange) and flight.moves
-        if self._transport.threads and read.is_cpu and read.numel() >= BACKGROUND_FROM and exchanges:
+        large = read.is_cpu and read.numel() >= BACKGROUND_FROM
+        if large and exchanges and self._transport.threads and is_hidden(self._transport):
             self._background = self._background or Background()
             flight.travel_in(self._background)
         else:

@@ -89,6 +89,7 @@ class TorchTransport(Transport):
         self.node, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
         self._blocking = self.threads = dist.get_backend(self._group) != "nccl"
         self.device = torch.device("cpu" if self._blocking else f"cuda:{torch.cuda.current_device()}")
+        self.beside = _processes_of_this_machine()
         self._channel = next(_CHANNELS)
         self._places: dict[tuple[int, torch.dtype], int] = {}
         self._store = dist.distributed_c10d._get_default_store()
@@ -205,6 +206,12 @@ def _join(backend: str | None, timeout: float) -> None:
             rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
             dist.init_process_group(backend, timeout=joining, store=store, rank=rank, world_size=world)
     atexit.register(_leave)
+
+
+def _processes_of_this_machine() -> int | None:
+    """How many torchrun has started, if it has started all of them here."""
+    here, everywhere = os.environ.get("LOCAL_WORLD_SIZE"), os.environ.get("WORLD_SIZE")
+    return int(here) if here is not None and here == everywhere else None
 
 
 def _leave() -> None:

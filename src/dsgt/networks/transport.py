@@ -89,6 +89,9 @@ class Transport(ABC):
     threads = True
     """Whether two threads of this process may use it at once."""
 
+    beside: int | None = None
+    """How many processes the job has, where all of them run on this machine; None where not, or where nobody knows."""
+
     announces = True
     """Whether the first message of a kind must be announced, because messages carry neither length nor dtype."""
     error_ends_job = False
