@@ -28,6 +28,7 @@ from dsgt.compression import (
     WireError,
     compressor,
 )
+from dsgt.compression.base import DITHERS, Uniform
 from dsgt.compression.modulo import Modulo
 from dsgt.compression.wires import squeezed, squeezed_length, stretched
 from dsgt.core import tensors
@@ -170,9 +171,22 @@ def test_a_block_of_zeros_stays_zero_and_tiny_or_huge_blocks_stay_finite():
 
 def test_draws_in_pieces_are_the_draws_of_one_piece(monkeypatch):
     v = vector(2, torch.float32, 1000)
-    whole = Quantise(4, block=8)(v, Dense(np.eye(2)).at(0)).wire
-    monkeypatch.setattr("dsgt.compression.quantised.PIECE", 64)
-    assert torch.equal(Quantise(4, block=8)(v, Dense(np.eye(2)).at(0)).wire, whole)
+    for compress in (Quantise(4, block=8), Quantise(8, block=3)):
+        whole = compress(v, Dense(np.eye(2)).at(0)).wire
+        with monkeypatch.context() as patch:
+            patch.setattr("dsgt.compression.quantised.PIECE", 64)
+            assert torch.equal(compress(v, Dense(np.eye(2)).at(0)).wire, whole)
+
+
+def test_random_numbers_to_round_by_fill_the_unit_interval_evenly():
+    u = Uniform(torch.tensor([[7], [8]])).dither(400_001)
+    assert u.shape == (2, 400_001)
+    assert u.min() > 0
+    assert u.max() < 1
+    for lane in (u[:, i::DITHERS].double() for i in range(DITHERS)):  # 16 bits each of the same 64
+        for power in (1, 2, 3):
+            assert abs(float(lane.pow(power).mean()) - 1 / (power + 1)) < 5e-3
+    assert not torch.equal(u[0], u[1])
 
 
 @pytest.mark.parametrize(

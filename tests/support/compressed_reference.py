@@ -39,7 +39,7 @@ def quantise(bits: int) -> Compress:
     levels = 2 ** (bits - 1) - 1
 
     def rounded(V: Array, k: int, stream: int = 0) -> Array:
-        u = Draw(torch.arange(len(V))[:, None], k, stream).uniform(0).draw(V.shape[1]).numpy()
+        u = Draw(torch.arange(len(V))[:, None], k, stream).uniform(0).dither(V.shape[1]).double().numpy()
         out = np.zeros_like(V)
         for i, v in enumerate(V):
             largest = np.abs(v).max()

