@@ -26,7 +26,7 @@ MOST_MULTIPLICATIONS = 1 << 18
 """In a node's product: for more, NumPy's BLAS starts threads, which torch's number of threads does not limit."""
 FEW = 128
 """Numbers in a node's batch: for one score and no more of them, sums are faster than BLAS called for every node."""
-IN_CACHE = 1 << 18
+IN_CACHE = 1 << 19
 """Numbers in the batches of the nodes that are computed at a time."""
 
 
