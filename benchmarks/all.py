@@ -35,6 +35,7 @@ RUNS = {
     "compression": "compression.py packing",
     "asynchrony": "asynchrony.py speed",
     "step": "step.py --nodes 2 --turns 5",
+    "links": "links.py here --turns 9 --steps 3",
     "overlap": "overlap.py",
     "peers": "peers.py --kinds torch --sizes 62000",
     "theory": "theory.py advice",
