@@ -43,7 +43,10 @@ class Parts:
     def rows(self, j: Tensor) -> Tensor:
         """The samples of these parts, node after node; for parts of fixed sizes."""
         if self._table is not None:
-            return self._table.index_select(0, j.view(-1) + self._first).view(-1)
+            which = j.view(-1) + self._first
+            if which.is_cpu:  # NumPy starts twice as fast
+                return torch.from_numpy(self._table.numpy().take(which.numpy(), 0).reshape(-1))
+            return self._table.index_select(0, which).view(-1)
         begin = j.reshape(-1) * self.sizes
         return self._order.index_select(0, begin.index_select(0, self._row).add_(self._offset))
 

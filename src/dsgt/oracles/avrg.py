@@ -53,12 +53,12 @@ class AVRG(Oracle[Epoch]):
             memory = Epoch(x.clone(), memory.sum, torch.zeros_like(x), self._order(f, epoch))
         j = memory.order[..., i : i + 1]
         g = f.part(x, j, self.q)
-        after = memory._replace(sum=memory.sum + g / self.q)
+        after = memory._replace(sum=torch.add(memory.sum, g, alpha=1 / self.q))
         if epoch == 0:
             return g, after
         if i == 0:
             return memory.before, after  # x is z
-        return g - f.part(memory.z, j, self.q) + memory.before, after
+        return memory.before + g.sub_(f.part(memory.z, j, self.q)), after
 
     def _order(self, f: Local, epoch: int) -> Tensor:
         return randomness.bits(f.seed, ORDERS, f.rows, epoch, torch.arange(self.q)).argsort(dim=-1)

@@ -47,8 +47,9 @@ class Table(NamedTuple):
         The mean is computed anew every q rounds, which costs as much as keeping it up to date and stops its rounding
         errors from adding up."""
         q, m = self.phi.shape[-2:]
-        change = new - self.entries(entry)
-        self.phi.view(-1, m).index_copy_(0, entry, new.view(-1, m))
+        all_entries, new_ones = self.phi.view(-1, m), new.view(-1, m)
+        change = (new_ones - all_entries.index_select(0, entry)).view(new.shape)
+        all_entries.index_copy_(0, entry, new_ones)
         mean = torch.add(self.mean, change, alpha=1 / q) if (k + 1) % q else self.phi.mean(dim=-2)
         return change, Table(self.phi, mean)
 
