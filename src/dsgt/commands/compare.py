@@ -58,6 +58,7 @@ def compare_command(
     lr: options.LearningRates = None,
     grow: options.Grow = None,
     tuning_seeds: options.TuningSeeds = None,
+    validation: options.Validation = None,
     seeds: options.Seeds = None,
     evaluations: options.Evaluations = None,
     tests: options.Tests = None,
@@ -90,14 +91,15 @@ def compare_command(
 ) -> None:
     """Compare methods on the same data, network and budget, each at its best learning rate.
 
-    Every method's learning rate is the one with the lowest final training loss of the mean model on seeds of their own;
-    the grid grows while the best is at an end of it. Then it is run with the seeds that are reported. A run that
-    diverges is stopped and shown as such. The command can be interrupted: given again, it goes on where it was.
+    Every method's learning rate is the one with the lowest final training loss of the mean model on seeds of their own,
+    or with --validation the lowest loss on samples that are held out; the grid grows while the best is at an end of it.
+    Then it is run with the seeds that are reported. A run that diverges is stopped and shown as such. The command can
+    be interrupted: given again, it goes on where it was.
     """
     given = {
         "methods": methods, "data": data, "model": model, "nodes": nodes, "partition": partition, "graph": graph,
         "weights": weights, "epochs": epochs, "budget": budget, "batch": batch, "data_dir": data_dir,
-        "lrs": lr, "grow": grow, "tuning_seeds": tuning_seeds, "seeds": seeds,
+        "lrs": lr, "grow": grow, "tuning_seeds": tuning_seeds, "validation": validation, "seeds": seeds,
         "evaluations": evaluations, "tests": tests, "target": target, "compute": compute, "latency": latency,
         "bandwidth": bandwidth, "stragglers": stragglers,
         "augment": augment, "statistics": statistics, "dtype": dtype, "weight_decay": weight_decay,

@@ -174,6 +174,12 @@ Grow = Annotated[
 TuningSeeds = Annotated[
     int | None, _option("tuning_seeds", "Repetitions by which learning rates are chosen, not reported.", TUNING)
 ]
+Validation = Annotated[
+    float | None,
+    _option(
+        "validation", "Share of the samples held out of those runs, by whose loss learning rates are chosen.", TUNING
+    ),
+]
 Seeds = Annotated[int | None, _option("seeds", "Reported repetitions, with other shards and batches.", TUNING)]
 Evaluations = Annotated[int | None, _option("evaluations", "How often a run is measured.", TUNING)]
 Tests = Annotated[int | None, _option("tests", "How often of these on the test samples too.", TUNING)]

@@ -75,6 +75,7 @@ class Job:
         """Everything that determines the rows, the code included: a run with the same key need not be done again."""
         W, _ = self.settings.weights_for(self.method)
         which = {"methods", "lrs", "grow", "tuning_seeds", "seeds", "target", "data_dir", "weights", "graph"}
+        which |= set() if self.tuning else {"validation"}
         return self.settings.model_dump(mode="json", exclude=which) | {
             "method": fingerprint.method(self.settings.algorithm(self.method)),
             "own": self.settings.own_text(self.method, self.seed),

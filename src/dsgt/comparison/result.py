@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 SELECTION = (
     "Every method ran at every learning rate of its grid with seeds of their own; the one with the lowest final "
-    "training loss of the mean model there was run with the seeds that are reported. While the best was the largest or "
+    "{loss} of the mean model there was run with the seeds that are reported. While the best was the largest or "
     "the smallest the grid grew, by one rule for all. A learning rate at which a run diverged does not count."
 )
+TRAINING_LOSS = "training loss"
+VALIDATION_LOSS = "loss, on {share:.0%} of every node's samples, which those runs did not learn from,"
 GIVEN_RATE = "Every method ran with the learning rate that was given, with every seed."
 
 
@@ -46,7 +48,9 @@ class Comparison:
     @property
     def selection(self) -> str:
         """How learning rates were chosen."""
-        return SELECTION if self.settings.tuned else GIVEN_RATE
+        share = self.settings.validation
+        chosen_by = VALIDATION_LOSS.format(share=share) if share else TRAINING_LOSS
+        return SELECTION.format(loss=chosen_by) if self.settings.tuned else GIVEN_RATE
 
     @cached_property
     def runs(self) -> dict[tuple[str, float], Runs]:

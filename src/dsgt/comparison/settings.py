@@ -185,6 +185,9 @@ class Settings(BaseModel):
     """By how many learning rates the grid of a method may grow while its best is the largest or the smallest."""
     tuning_seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method at every learning rate")] = 2
     """Repetitions by which learning rates are chosen; other ones than those reported."""
+    validation: float = Field(0.0, ge=0, lt=1)
+    """The share of every node's samples that those runs do not learn from, and by whose loss learning rates are then
+    chosen; by the training loss where it is 0. Reported runs learn from all."""
     seeds: Annotated[Count, _at_most(SEEDS_LIMIT, "each is a run of every method")] = 5
     """Repetitions that are reported, each with other shards and batches."""
     evaluations: Count = 20
@@ -309,7 +312,13 @@ class Settings(BaseModel):
         return made.measured_on(self.eval_samples)
 
     def _problem(self, seed: int) -> Problem:
+        validation = self.validation if seed >= SEEDS_LIMIT else 0.0
         if self._objects.problem is not None:
+            if validation:
+                raise ValueError(
+                    f"validation is {validation:g}, but only data that are given by themselves can be held out; give "
+                    "data= and model= in the place of problem=, or leave it out"
+                )
             made: Problem = self._objects.problem.make(Problem, seed=seed)
             return made
         return named_problem(
@@ -320,6 +329,7 @@ class Settings(BaseModel):
             batch=self.batch,
             seed=seed,
             root=self.data_dir,
+            validation=validation,
             **self._how,
         )
 

@@ -109,10 +109,15 @@ class EmpiricalRisk(Problem):
         most, drawn once with this seed."""
         if self.node is not None or count < 1:
             raise ValueError(f"{count} samples to measure on; give at least 1, to the problem of all nodes")
-        seen = copy.copy(self)
-        seen.__dict__["held"] = _some(self.data, count, seed)
+        seen = self.measured_by(_some(self.held, count, seed))
         seen.test = None if self.test is None else _some(self.test, count, seed)
         seen.looked_at = count
+        return seen
+
+    def measured_by(self, samples: Samples) -> Self:
+        """The same problem, whose loss is that of other samples than those it learns from."""
+        seen = copy.copy(self)
+        seen.__dict__["held"] = samples
         return seen
 
     def gradient_of(self, drawn: Drawn[Which]) -> Callable[[Tensor, Which], Tensor]:

@@ -22,6 +22,7 @@ from dsgt.data.own import Own, own_data, own_part
 from dsgt.data.samples import Samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.data.shards import OwnShard, Shards
+from dsgt.data.validation import hold_out
 from dsgt.factories import Factory, is_factory, lookup, pairs
 from dsgt.networks.agreement import gather_numbers, together
 from dsgt.problems.lenet import lenet
@@ -60,17 +61,24 @@ def named_problem(
     augment: str | Factory | None = None,
     statistics: str = "own",
     dtype: torch.dtype = torch.float32,
+    validation: float = 0.0,
 ) -> Logistic | Model:
     """Logistic regression, a network or your own model on this data, the shards drawn with this seed.
 
-    Models start from the seed too. ``module:name`` is your own data, or your own model.
+    Models start from the seed too. ``module:name`` is your own data, or your own model. ``validation``: the share of
+    every node's samples that it does not learn from, and whose loss is measured in the place of the others'.
     """
     kind, how = named_model(model), _how(augment, statistics)
     images = kind != "logistic" if isinstance(kind, str) else data != "digits" or _takes_images_only(kind, seed)
     train, test, shards = _loaded(data, nodes, images, dtype, root)
     if shards is None:
         shards = named_partition(partition, train, nodes, seed=seed)
-    return _problem(kind, train, test, shards, _classes(kind, train, test), batch=batch, seed=seed, l2=l2, **how)
+    classes = _classes(kind, train, test)
+    if not validation:
+        return _problem(kind, train, test, shards, classes, batch=batch, seed=seed, l2=l2, **how)
+    train, shards, rest = hold_out(train, shards, validation, seed)
+    learning = _problem(kind, train, test, shards, classes, batch=batch, seed=seed, l2=l2, **how)
+    return learning.measured_by(_vectors(rest) if kind == "logistic" else rest)
 
 
 def _how(augment: str | Factory | None, statistics: str) -> dict[str, Any]:
