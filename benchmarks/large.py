@@ -37,13 +37,14 @@ from dsgt.data import Samples, WithReplacement, partition
 from dsgt.networks import Dense
 from dsgt.problems import Logistic
 
-n, m = json.loads(input())
+n, m, dtype = json.loads(input())
 d, classes = {{50: (50, 2), 650: (64, 10)}}[m]
 how = {{"classes": classes, "intercept": classes > 2}}
 
 def made(n):
     some = torch.Generator().manual_seed(0)
-    data = Samples(torch.randn({HELD} * n, d, generator=some), torch.randint(0, classes, ({HELD} * n,), generator=some))
+    features = torch.randn({HELD} * n, d, generator=some, dtype=getattr(torch, dtype))
+    data = Samples(features, torch.randint(0, classes, ({HELD} * n,), generator=some))
     problem = Logistic(data, partition.equal(data, n), WithReplacement(eta={DRAWN / HELD}), **how)
     i = np.arange(n)
     near = np.concatenate([i, (i + 1) % n, (i - 1) % n])
@@ -59,7 +60,7 @@ def memory(k):
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     dsgt.run(dsgt.DSGT(), problem, W, rounds=k, lr=0.01, every=k)
     peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-    return (peak - before) / (4 * n * m)
+    return (peak - before) / (problem.data.features.itemsize * n * m)
 
 states = None
 
@@ -91,7 +92,7 @@ for line in sys.stdin:
 class Worker:
     """A process of one tree that holds one problem, and does what it is told."""
 
-    def __init__(self, tree: Path, n: int, m: int) -> None:
+    def __init__(self, tree: Path, n: int, m: int, dtype: str) -> None:
         environment = os.environ | {
             "PYTHONPATH": str(tree / "src"),
             "OMP_NUM_THREADS": "1",
@@ -100,7 +101,7 @@ class Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-c", WORKER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self._tell([n, m])
+        self._tell([n, m, dtype])
 
     def __call__(self, what: str, k: int) -> Any:
         self._tell([what, k])
@@ -117,21 +118,21 @@ class Worker:
         self._process.wait()
 
 
-def least_bytes(n: int, m: int) -> int:
+def least_bytes(n: int, m: int, dtype: str) -> int:
     """What a round moves at least: x, y and g read and written, and the drawn samples read."""
-    return 4 * n * (6 * m + DRAWN * (50 if m == 50 else 65))
+    return int(dtype[-2:]) // 8 * n * (6 * m + DRAWN * (50 if m == 50 else 65))
 
 
-def measured(trees: dict[str, Path], n: int, m: int, turns: int) -> dict[str, dict[str, float]]:
+def measured(trees: dict[str, Path], n: int, m: int, dtype: str, turns: int) -> dict[str, dict[str, float]]:
     """By tree: the seconds and page faults of a round, the copied bytes a second, and the vectors of a run."""
     found: dict[str, dict[str, float]] = {}
     at_once = max(1, 20_000_000 // (n * m))
     workers = {}
     for name, tree in trees.items():
-        alone = Worker(tree, n, m)
+        alone = Worker(tree, n, m, dtype)
         found[name] = {"vectors": alone("memory", 6)}
         alone.close()
-        workers[name] = Worker(tree, n, m)
+        workers[name] = Worker(tree, n, m, dtype)
         workers[name]("rounds", 3)
     told: dict[str, list[Any]] = {name: [] for name in workers}
     for _ in range(turns):
@@ -162,6 +163,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--nodes", type=int, nargs="*", default=NODES)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--million", action="store_true", help="a million nodes with m = 50; 3 GB")
     given = parser.parse_args()
     trees = ({"base": given.base.resolve()} if given.base else {}) | {"this": HERE}
@@ -170,11 +172,11 @@ def main() -> None:
     for m in given.sizes:
         before: dict[tuple[str, int], float] = {}
         for n in (*given.nodes, *([MILLION] if given.million and m == 50 else [])):
-            found = measured(trees, n, m, given.turns)
+            found = measured(trees, n, m, given.dtype, given.turns)
             for name, of in found.items():
                 grown = of["seconds"] / before[name, n // 10] if (name, n // 10) in before else None
                 faster = found["base"]["seconds"] / of["seconds"] if "base" in found else None
-                of["share"] = least_bytes(n, m) / of["copied"] / of["seconds"]
+                of["share"] = least_bytes(n, m, given.dtype) / of["copied"] / of["seconds"]
                 before[name, n] = of["seconds"]
                 print(
                     f"{n:9,} {m:4} {name:>5} {1 / of['seconds']:9.1f} {shown(grown, 8, 1)} {of['faults']:8,.0f} "

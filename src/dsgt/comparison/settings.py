@@ -292,7 +292,7 @@ class Settings(BaseModel):
 
     def every(self, rounds: int) -> tuple[int, int]:
         """Every how many rounds a run of so many is measured, and every how many on the test samples too."""
-        every = max(1, rounds // self.evaluations)
+        every = -(-rounds // self.evaluations)  # rounded up: the last one is not close to the one before it
         return every, every * max(1, self.evaluations // self.tests)
 
     def with_rounds(self, name: str) -> Algorithm[Any]:
