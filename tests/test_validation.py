@@ -76,6 +76,7 @@ def test_only_runs_that_choose_are_other_ones():
     ("given", "words"),
     [
         ({"validation": 1.0}, "validation is 1.0"),
+        ({"validation": 0.1, "lrs": (0.1,)}, "a single learning rate is used as it is; give several"),
         ({"validation": 1e-6}, "less than one sample of every node"),
         ({"validation": 0.1, "problem": "object"}, "only data that are given by themselves can be held out"),
     ],

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SELECTION = (
-    "Every method ran at every learning rate of its grid with seeds of their own; the one with the lowest final "
-    "{loss} of the mean model there was run with the seeds that are reported. While the best was the largest or "
-    "the smallest the grid grew, by one rule for all. A learning rate at which a run diverged does not count."
+    "Every method ran at every learning rate of its grid with seeds of their own; the one whose mean model had the "
+    "lowest final {loss} was run with the seeds that are reported. While the best was the largest or the smallest the "
+    "grid grew, by one rule for all. A learning rate at which a run diverged does not count."
 )
 TRAINING_LOSS = "training loss"
-VALIDATION_LOSS = "loss, on {share:.0%} of every node's samples, which those runs did not learn from,"
+VALIDATION_LOSS = "loss on {share:.0%} of every node's samples, which those runs did not learn from,"
 GIVEN_RATE = "Every method ran with the learning rate that was given, with every seed."
 
 

@@ -238,6 +238,15 @@ class Settings(BaseModel):
             raise ValueError(f"epochs is {self.epochs:g} and budget {self.budget}; give one of them")
         return self
 
+    @model_validator(mode="after")
+    def _something_to_choose(self) -> Self:
+        if self.validation and not self.tuned:
+            raise ValueError(
+                f"validation is {self.validation:g}, but a single learning rate is used as it is; give several, or "
+                "leave it out"
+            )
+        return self
+
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
         """Settings from what a person wrote; a ValueError in plain words, all mistakes at once.
