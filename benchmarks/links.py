@@ -40,6 +40,7 @@ from timing import goal
 from torch import nn
 
 import dsgt
+import dsgt.networks.peers
 from dsgt import topologies
 from dsgt.algorithms.named import method
 from dsgt.core import Network, Weights
@@ -236,12 +237,15 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=["here", "1gbit", "100mbit", "latency"])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2, help="in a turn")
+    parser.add_argument("--background", action="store_true", help="a thread moves messages, also where no core is idle")
     parser.add_argument("--be", action="store_true", help="be one node (set by this script itself)")
     given = parser.parse_args()
+    if given.background:
+        dsgt.networks.peers.is_hidden = lambda transport: True
     if given.be:
         be_a_node(given.turns, given.steps)
         return
-    options = ["--turns", str(given.turns), "--steps", str(given.steps)]
+    options = ["--turns", str(given.turns), "--steps", str(given.steps), *["--background"] * given.background]
     for part in given.parts:
         if part == "here":
             mpi = [str(MPIEXEC), "--oversubscribe", "-n", str(NODES)]

@@ -69,6 +69,10 @@ class Samples:
             )
         return int(self.targets.max()) + 1
 
+    def chosen(self, rows: Tensor) -> Samples:
+        """Those at these places."""
+        return Samples(self.features[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
+
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Samples:
         """On this device, real numbers in this precision."""
         targets = self.targets.to(device=device, dtype=None if self.labelled else dtype)

@@ -31,8 +31,4 @@ def hold_out(data: Samples, shards: Shards, share: float, seed: int) -> HeldOut:
     kept = [rows[cut:] for rows, cut in zip(mixed, cuts, strict=True)]
     held = torch.cat([rows[:cut] for rows, cut in zip(mixed, cuts, strict=True)])
     left = torch.arange(sum(map(len, kept))).split([len(rows) for rows in kept])
-    return HeldOut(_chosen(data, torch.cat(kept)), Shards.of(left), _chosen(data, held))
-
-
-def _chosen(data: Samples, rows: torch.Tensor) -> Samples:
-    return Samples(data.features[rows], data.targets[rows], None if data.groups is None else data.groups[rows])
+    return HeldOut(data.chosen(torch.cat(kept)), Shards.of(left), data.chosen(held))

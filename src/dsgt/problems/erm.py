@@ -83,8 +83,7 @@ class EmpiricalRisk(Problem):
         """The samples held here: all of them, or node i's."""
         if self.node is None:
             return self.data
-        rows = self.shards[self.node]
-        return Samples(self.data.features[rows], self.data.targets[rows])
+        return self.data.chosen(self.shards[self.node])
 
     @property
     def pieces_of_a_shard(self) -> int:
@@ -310,7 +309,7 @@ class Shard(Local):
 
 def _some(data: Samples, count: int, seed: int) -> Samples:
     rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data))[:count].copy()).to(data.features.device)
-    return Samples(data.features[rows], data.targets[rows])
+    return data.chosen(rows)
 
 
 def pieces(count: int, cost: int) -> list[slice]:

@@ -19,7 +19,6 @@ from torch.nn.functional import cross_entropy
 from dsgt import metrics, topologies
 from dsgt.algorithms import ALGORITHMS
 from dsgt.data.names import named_data, named_partition
-from dsgt.data.samples import Samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.divergence import DivergedError
 from dsgt.problems.model import Model
@@ -95,7 +94,7 @@ def _problem(
 ) -> Model:
     train, test = named_data(data, images=True, root=root)
     some = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))[:images]
-    train = Samples(train.features[some], train.targets[some])
+    train = train.chosen(some)
     module = built_in(model, tuple(train.features.shape[1:]), train.classes, seed)
     shards = named_partition(partition, train, nodes, seed=seed)
     return Model(module, train, shards, WithReplacement(batch=batch), loss=cross_entropy, test=test, strategy="loop")
