@@ -25,6 +25,20 @@ def test_resnet20_has_the_papers_layers_and_parameters():
     assert resnet20(channels=1, classes=3)(torch.zeros(1, 1, 8, 8)).shape == (1, 3)
 
 
+def test_resnet20_computes_with_a_pixels_maps_beside_each_other():
+    made, images = resnet20(width=4), torch.rand(2, 3, 8, 8)
+    formats = []
+    for layer in made.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(
+                lambda _, given, out: formats.append(out.is_contiguous(memory_format=torch.channels_last))
+            )
+    answer = made(images)
+    assert len(formats) == 19
+    assert all(formats)
+    torch.testing.assert_close(answer, nn.Sequential(*made)(images))  # the same function as in the usual order
+
+
 def test_a_block_of_resnet20_without_residual_keeps_its_input():
     """Every second pixel, and zeros for the new maps: the identity costs no parameter."""
     block = next(m for m in resnet20(width=4).modules() if getattr(m, "new", 0))

@@ -33,11 +33,21 @@ def resnet20(
             for block in range(3):
                 layers.append(Block(maps, out, 2 if stage and not block else 1, norms[norm]))
                 maps = out
-        made = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(maps, classes))
+        made = PixelByPixel(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(maps, classes))
         for layer in made.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
         return made
+
+
+class PixelByPixel(nn.Sequential):
+    """With a pixel's maps beside each other in memory ("channels last"), which its convolutions compute faster."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.contiguous(memory_format=torch.channels_last)
+        for layer in self:
+            x = layer(x)
+        return x
 
 
 class Block(nn.Module):
