@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dsgt.checkpoint.journal import Journal
 from dsgt.checkpoint.part import CheckpointWarning, DifferentError
-from dsgt.comparison.settings import Settings, read_settings
+from dsgt.comparison import Settings, read_settings
 from dsgt.data.cifar import PIXELS, read_batch
 
 MANY = settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import dsgt
+from dsgt.comparison.fields import SEEDS_LIMIT
 from dsgt.comparison.job import Job
-from dsgt.comparison.settings import SEEDS_LIMIT
 from dsgt.data.samples import Samples
 from dsgt.data.shards import Shards
 from dsgt.data.validation import hold_out

@@ -18,8 +18,9 @@ from dsgt._version import __version__
 from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.asynchronous.run import Grid
 from dsgt.checkpoint import fingerprint
+from dsgt.comparison.fields import SEEDS_LIMIT
 from dsgt.comparison.measured import LOSS, Row, apart, measurable
-from dsgt.comparison.settings import SEEDS_LIMIT, Settings
+from dsgt.comparison.settings import Settings
 from dsgt.core import Algorithm
 from dsgt.divergence import DivergedError
 from dsgt.metrics import Metric
