@@ -229,16 +229,19 @@ def test_the_grid_grows_until_the_best_learning_rate_is_inside_it(monkeypatch: p
     }
 
 
-def test_a_step_at_which_the_largest_network_diverges_is_not_tried_on_the_others(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("gone", "too_large"), [(6, [(6, 0.2)]), (2, [(1, 0.2), (2, 0.2), (6, 0.2)])])
+def test_a_step_at_which_the_largest_network_diverges_is_not_tried_on_the_others(
+    gone: int, too_large: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+):
     def table(self: Lab, asked: list[TrainingRun]) -> pd.DataFrame:
         return pd.DataFrame(
             [{"nodes": run.nodes, "lr": run.lr, "seed": run.seed, "method": run.method, "round": 1,
-              "loss": np.inf if run.nodes == 6 and run.lr > 0.1 else 1.0} for run in asked]
+              "loss": np.inf if run.nodes == gone and run.lr > 0.1 else 1.0} for run in asked]
         )  # fmt: skip
 
     monkeypatch.setattr(Lab, "table", table)
     found = paper.counted(LAB, replace(LOGISTIC, counts=(1, 2, 6), lrs=(0.1, 0.2, 0.3)), 0.2)
-    assert [*zip(found["nodes"], found["lr"], strict=True)] == [(1, 0.1), (2, 0.1), (6, 0.1), (6, 0.2)]
+    assert [*zip(found["nodes"], found["lr"], strict=True)] == [(1, 0.1), (2, 0.1), (6, 0.1), *too_large]
     assert paper.common(found)["nodes"].tolist() == [1, 2, 6]
 
 

@@ -116,25 +116,28 @@ def told_apart(runs: pd.DataFrame) -> pd.DataFrame:
 def counted(lab: Lab, task: Task, lr: float) -> pd.DataFrame:
     """DSGT over other numbers of nodes, at one learning rate: the same for centralized SGD, so for every n.
 
-    Should a run diverge, all are repeated at the next smaller learning rate; what diverged stays in the table, so the
-    largest networks, which diverge first, come first. One node of DSGT is centralized SGD, bit for bit, so that run is
-    not done twice."""
+    Should a run diverge, all are repeated at the next smaller learning rate, and what diverged stays in the table. The
+    largest network, which diverges first, comes first, then the others together. One node of DSGT is centralized SGD,
+    bit for bit, so that run is not done twice."""
     tried: list[pd.DataFrame] = []
     for smaller in sorted({x for x in (*task.lrs, *task.ladder) if x <= lr}, reverse=True):
-        for n in sorted(task.counts, reverse=True):
-            tried.append(
-                lab.table(
-                    [
-                        task.training(lab, "dsgt" if n > 1 else "sgd", lr=smaller, seed=k, nodes=n, epochs=task.epochs)
-                        for k in range(1, task.counted_seeds + 1)
-                    ]
-                )
-            )
-            if not np.isfinite(tried[-1]["loss"]).all():
+        cases = {
+            n: [
+                task.training(lab, "dsgt" if n > 1 else "sgd", lr=smaller, seed=k, nodes=n, epochs=task.epochs)
+                for k in range(1, task.counted_seeds + 1)
+            ]
+            for n in sorted(task.counts)
+        }
+        tried.append(lab.table(cases[max(cases)]))
+        if _converged(tried[-1]):
+            tried[-1] = lab.table([case for some in cases.values() for case in some])
+            if _converged(tried[-1]):
                 break
-        else:
-            break
     return pd.concat(tried[::-1], ignore_index=True)
+
+
+def _converged(runs: pd.DataFrame) -> bool:
+    return bool(np.isfinite(runs["loss"]).all())
 
 
 def common(scaling: pd.DataFrame) -> pd.DataFrame:
