@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import pytest
@@ -77,10 +78,50 @@ def test_a_flag_takes_the_place_of_what_a_file_says(tmp_path):
     assert settled(file, {}) == {"budget": "5MB"}
 
 
-def test_epochs_rounds_and_gradients_are_the_same_rounds_for_every_method():
-    for budget, rounds in (("2 epochs", 48), ("48rounds", 48), ("2874gradients", 48), ("0.001epochs", 1)):
-        settings = dsgt.Settings(budget=budget, **SMALL)
-        assert [settings.rounds(settings.problem(0), m) for m in ("sgd", "dsgt")] == [rounds] * 2, budget
+@pytest.mark.parametrize(
+    ("budget", "rounds"), [("2 epochs", 47), ("48rounds", 48), ("2879gradients", 47), ("2880gradients", 48)]
+)
+def test_epochs_rounds_and_gradients_are_the_same_rounds_for_every_method(budget: str, rounds: int):
+    """Of 60 of 1438 samples each: all that fit in, and not one more."""
+    settings = dsgt.Settings(budget=budget, **SMALL)
+    assert [settings.rounds(settings.problem(0), m) for m in ("sgd", "dsgt", "dsgt+momentum")] == [rounds] * 3
+
+
+@pytest.mark.parametrize("epochs", [0.3, 0.7, 1, 3])
+def test_a_tenth_of_an_epoch_fits_into_an_epoch_ten_times(epochs: float):
+    problem = copy.copy(dsgt.Settings(**SMALL).problem(0))
+    problem.epochs_per_round = 0.1
+    assert Budget(epochs, "epochs").rounds(dsgt.DSGT(), problem, lambda: None) == round(10 * epochs)
+
+
+@pytest.mark.parametrize(("text", "round_of"), [("0.04 epochs", "0.0417"), ("59gradients", "60"), ("0.9rounds", "1")])
+def test_less_than_a_round_is_refused_in_every_unit(text: str, round_of: str):
+    settings = dsgt.Settings(budget=text, **SMALL)
+    with pytest.raises(ValueError, match=f"but one round of DSGT takes {round_of}: give more"):
+        settings.check_budget(settings.problem(0), "dsgt", 0)
+
+
+@pytest.mark.parametrize("name", ["dsgt", "gt-svrg", "gt-saga", "gt-hsgd", "gt-sarah"])
+def test_no_method_spends_more_gradients_than_another(name: str):
+    settings = dsgt.Settings(methods=(name,), budget="4000gradients", **SMALL)
+    problem = settings.problem(0)
+    last = Job(settings, name, 0.01, 0)()[-1]
+    spent = last["epochs"] * problem.samples
+    longer = dsgt.Settings(methods=(name,), budget=f"{last['round'] + 1}rounds", **SMALL)
+    assert spent <= 4000 * (1 + 1e-9) < Job(longer, name, 0.01, 0)()[-1]["epochs"] * problem.samples
+
+
+def test_a_seed_whose_first_round_is_too_slow_is_refused_before_any_run(monkeypatch):
+    """Every seed has its own stragglers."""
+    monkeypatch.setattr(Job, "__call__", lambda *_: pytest.fail("ran"))
+    given = SMALL | {"seeds": 20, "stragglers": "exponential", "latency": 0.0, "compute": 1e-4}
+    settings = dsgt.Settings(methods=("dsgt",), **given)
+    slow = [settings.network("dsgt", settings.problem(0), seed) for seed in range(20)]
+    firsts = [next(Budget(1e9, "s")._used(dsgt.DSGT(), settings.problem(0), lambda n=n: n)) for n in slow]
+    between = (sorted(firsts)[-1] + firsts[0]) / 2
+    assert firsts[0] < between < max(firsts), "the first seed is not the slowest"
+    with pytest.raises(ValueError, match="but one round of DSGT takes"):
+        dsgt.compare(methods=["dsgt"], budget=f"{between}s", workers=1, **given)
 
 
 @pytest.mark.parametrize("unit", ["MB", "s"])
@@ -95,7 +136,7 @@ def test_a_run_uses_all_of_its_budget_that_whole_rounds_can_use(name: str, unit:
     settings = dsgt.Settings(methods=(name,), budget=text, **small)
     last = Job(settings, name, 0.01, 0)()[-1]
     longer = dsgt.Settings(methods=(name,), budget=f"{last['round'] + 1}rounds", **small)
-    assert 0 < last[key] <= Budget.of(text).amount < Job(longer, name, 0.01, 0)()[-1][key]
+    assert 0 < last[key] <= Budget.of(text).amount * (1 + 1e-9) < Job(longer, name, 0.01, 0)()[-1][key]
 
 
 def test_a_method_that_sends_half_runs_twice_as_long():
@@ -126,7 +167,7 @@ def test_the_command_takes_a_budget_and_draws_against_it(tmp_path):
 def test_what_is_used_is_counted_round_by_round():
     settings = dsgt.Settings(budget="1s", **SMALL)
     problem = settings.problem(0)
-    used = Budget.of("1s").used(settings.algorithm("dsgt"), problem, settings.network("dsgt", problem))
+    used = Budget.of("1s")._used(settings.algorithm("dsgt"), problem, lambda: settings.network("dsgt", problem))
     first = list(itertools.islice(used, 5))
     assert first == sorted(first)
     assert first[0] > 0

@@ -421,6 +421,25 @@ RING = dsgt.topologies.metropolis(dsgt.topologies.ring(4))
 SMALL = {"lrs": (0.05, 0.1), "grow": 0, "tuning_seeds": 1, "seeds": 1, "epochs": 2, "workers": 1}
 
 
+def test_a_loss_that_begins_large_has_not_diverged():
+    """Targets of some hundreds, as prices are: a diverged run is far above its own start."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 5, generator=draw)
+    prices = 300 + 30 * x[:, :1]
+    line = torch.nn.Linear(5, 1)
+    found = dsgt.compare(
+        methods=["dsgt", "gnsd"], model=line, data=((x[:240], prices[:240]), (x[240:], prices[240:])), nodes=4,
+        graph="ring", partition="equal", batch=32, epochs=3, seeds=1, lrs=(0.05, 50.0), grow=0, tuning_seeds=1,
+        workers=1,
+    )  # fmt: skip
+    for name in ("dsgt", "gnsd"):
+        assert found.best(name)[0][0]["loss"] > 50_000
+        assert found.best_lr(name) == 0.05
+        assert found.best(name)[0][-1]["loss"] < 5_000
+        gone = found.runs[name, 50.0]
+        assert all(rows[-1]["diverged"] for rows in gone.values())
+
+
 def test_objects_stand_for_names_in_python(tmp_path: Path):
     methods = [dsgt.DSGT(), Halved(), "sgd"]
     found = dsgt.compare(problem=quadratic(0), methods=methods, weights=RING, **SMALL, folder=tmp_path)

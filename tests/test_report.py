@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from plotly.offline import get_plotlyjs
+from scipy.stats import ttest_rel
 
 import dsgt
 from dsgt import topologies
@@ -76,8 +77,8 @@ def test_a_difference_that_may_be_chance_is_no_victory():
 def test_losses_that_agree_to_a_hundredth_are_equal_even_if_one_is_always_lower():
     low = [0.20, 0.30, 0.26, 0.24, 0.27]
     first, second = said({"dsgt": {0.1: low}, "extra": {0.1: [1.001 * v for v in low]}, "sgd": {0.1: low}})
-    assert "equal to extra (0.2543) within 1 %" in first
-    assert "centralized SGD reached 0.254 ± 0.033, equal within 1 %" in second
+    assert first == "dsgt reached a training loss of 0.254 ± 0.037 over 5 seeds, equal to extra (0.2543) within 1 %."
+    assert "centralized SGD reached 0.254 ± 0.037, equal within 1 %" in second
 
 
 def test_more_comparisons_ask_for_more():
@@ -139,16 +140,82 @@ def test_when_everything_diverged_the_verdict_says_only_that():
 
 
 def test_one_method_alone_is_reported_and_not_ranked():
-    first, second = said({"dsgt": {0.1: [0.2, 0.2]}}, without=("node_accuracy_min",))
+    first, second = said({"dsgt": {0.1: [0.2, 0.2]}}, without=("accuracy", "node_accuracy_min"))
     assert first == "dsgt reached a training loss of 0.2 over 2 seeds with a learning rate of 0.1."
     assert second == "There is no other method to compare with."
 
 
 def test_a_low_loss_with_a_bad_worst_node_is_not_praised():
-    found = comparison({"dpsgd": {0.1: [0.2, 0.2]}, "dsgt": {0.1: [0.3, 0.3]}})
+    found = comparison({"dpsgd": {0.1: [0.2] * 3}, "dsgt": {0.1: [0.3] * 3}})
     for row in found.rows:
         row["node_accuracy_min"] = 0.4 if row["method"] == "dpsgd" else 0.9
-    assert verdict(found.lines)[1].startswith("The test accuracy of the worst node of dpsgd is 40.0 %, below dsgt with")
+    assert "the test accuracy of the worst node of dpsgd is 40.0 %, below dsgt." in verdict(found.lines)[1]
+
+
+def accurate(**values: list[float]) -> Comparison:
+    """Methods with these test accuracies at their ends, one a seed, and losses in their order."""
+    found = comparison({name: {0.1: [0.1 * k] * len(of)} for k, (name, of) in enumerate(values.items(), 1)})
+    for row in found.rows:
+        row["accuracy"] = values[row["method"]][row["seed"]]
+        del row["node_accuracy_min"]
+    return found
+
+
+def test_accuracies_are_ranked_by_a_paired_test_that_knows_how_many_pairs_there_are():
+    own = [0.90, 0.93, 0.91, 0.95, 0.92]
+    offsets = {"above": [0.011, 0.012, 0.010, 0.009, 0.013], "below": [-0.02, -0.021, -0.019, -0.02, -0.022]}
+    noise = [0.01, -0.01, 0.03, -0.002, 0.004]
+    others = {"gnsd": offsets["above"], "dpsgd": offsets["below"], "extra": noise}
+    values = {"dsgt": own} | {name: [a - d for a, d in zip(own, of, strict=True)] for name, of in others.items()}
+    assert {name: ttest_rel(own, of).pvalue * 6 < 0.05 for name, of in values.items() if name != "dsgt"} == {
+        "gnsd": True, "dpsgd": True, "extra": False
+    }  # fmt: skip
+    found = accurate(**values)
+    sentence = "The test accuracy of the mean model of dsgt is 92.2 %, above gnsd, below dpsgd and not told from extra"
+    assert verdict(found.lines)[1].startswith(sentence)
+    column = next(c for c in table(found.lines) if c.heading == "accuracy")
+    assert column.cells[0] == "92.2 ± 1.9 %"
+    assert column.best == {2, 3}, "extra is not told from dpsgd either, who is above the others"
+
+
+def test_nothing_is_ranked_with_two_seeds_or_at_the_edge_of_a_grid():
+    two = accurate(dsgt=[0.9, 0.9], dpsgd=[0.1, 0.1])
+    assert verdict(two.lines)[1] == "The test accuracy of the mean model of dsgt is 90.0 %."
+    assert not any(c.best for c in (*table(two.lines), *costs(two.lines, 1.0)))
+    grid = {0.1: [0.4] * 5, 0.2: [0.3] * 5, 0.4: [0.35] * 5}
+    edge = {0.1: [0.9] * 5, 0.2: [0.8] * 5, 0.4: [0.7] * 5}
+    found = comparison({"dsgt": grid, "dpsgd": edge, "sgd": grid})
+    assert not any(c.best for c in (*table(found.lines), *costs(found.lines, 1.0)))
+    second = verdict(found.lines, 1.0)[1]
+    assert not any(word in second for word in ("above", "below", "equal", "times as long"))
+
+
+def test_who_is_not_told_from_the_best_is_marked_with_it_and_centralized_sgd_never():
+    low = [0.20, 0.30, 0.26, 0.24, 0.27]
+    close, far = [v * f for v, f in zip(low, (1.1, 0.9, 1.05, 1.0, 1.02), strict=True)], [2 * v for v in low]
+    lines = comparison({"dsgt": {0.1: low}, "d2": {0.1: close}, "dpsgd": {0.1: far}, "sgd": {0.1: low}}).lines
+    loss = next(c for c in table(lines) if c.heading == "training loss")
+    assert loss.best == {0, 1}
+    assert {c.heading: c.best for c in costs(lines, 0.85)}["epochs"] == {0, 1}
+    assert not next(c for c in table(lines[:2]) if c.heading == "training loss").best, "nobody is told from the best"
+
+
+def test_of_many_methods_the_verdict_names_a_few():
+    rivals = ("dpsgd", "extra", "gnsd", "aug-dgm", "k-gt", "atc-dpsgd", "dsgt-hb", "acc-dngd")
+    finals = {"dsgt": {0.1: [0.3] * 5}} | {name: {0.1: [0.3 + 0.1 * k] * 5} for k, name in enumerate(rivals, 1)}
+    first, second = said(finals)
+    assert first.endswith("below gnsd (0.6); 57 % (57 to 57 %) below aug-dgm (0.7); below 4 others too.")
+    assert "above gnsd, aug-dgm, k-gt, atc-dpsgd and 2 others and not told from dpsgd and extra" in second
+
+
+def test_seeds_that_change_nothing_and_losses_that_hardly_fell_are_noted():
+    same = comparison({"dsgt": {0.1: [0.3] * 5}, "d2": {0.1: [0.4] * 5}})
+    assert "All seeds gave the same numbers" in notes(same)[-1]
+    drawn = comparison({"dsgt": {0.1: [0.3, 0.31]}, "d2": {0.1: [0.4, 0.4]}})
+    assert not any("All seeds" in note or "Nobody" in note for note in notes(drawn))
+    little = comparison({"dsgt": {0.1: [2.28, 2.29]}, "dpsgd": {0.1: [2.28, 2.281]}})
+    assert "Nobody learned much: the lowest loss is 2.28, and all began with 2.3." in " ".join(notes(little))
+    assert not any("All seeds" in note for note in notes(comparison({"dsgt": {0.1: [0.3]}, "d2": {0.1: [0.4]}})))
 
 
 def test_the_verdict_of_a_page_is_two_sentences():
@@ -164,10 +231,11 @@ def test_the_verdict_of_a_page_is_two_sentences():
 def test_the_table_holds_the_means_of_the_last_rows_and_marks_the_best():
     lines = comparison({"dsgt": {0.1: [0.2, 0.3]}, "dpsgd": {0.1: [0.5, 0.5]}, "d2": {0.1: [INF, 0.1]}}).lines
     columns = {column.heading: column for column in table(lines)}
-    assert columns["training loss"].cells == ["0.250 ± 0.050", "0.5", "diverged"]
+    assert columns["training loss"].cells == ["0.250 ± 0.071", "0.5", "diverged"], "of a sample: divided by n - 1"
     assert columns["lr"].cells == ["0.1", "0.1", "–"]
-    assert columns["accuracy"].cells[1:] == ["100.0 %", "–"]
-    assert columns["training loss"].best == {0}
+    assert columns["accuracy"].cells[1:] == ["100.0 ± 0.0 %", "–"]
+    one = {c.heading: c.cells for c in table(comparison({"dsgt": {0.1: [0.2]}, "d2": {0.1: [0.3]}}).lines)}
+    assert one["training loss"] == ["0.2", "0.3"], "one seed has no spread"
 
 
 def test_what_is_not_measured_has_no_column():

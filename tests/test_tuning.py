@@ -61,6 +61,20 @@ def test_where_all_diverge_smaller_ones_are_tried():
 def test_a_learning_rate_at_which_a_reported_run_diverges_gives_way_to_the_next_best():
     ends = played(lambda lr, seed: math.inf if (lr, seed) == (0.2, 3) else abs(lr - 0.2))
     assert lrs(ends, tuning=False) == [0.1, 0.2]
+    assert lrs(ends, tuning=True) == [0.05, 0.1, 0.2, 0.4], "which is not left at the edge of the grid"
+
+
+def test_the_grid_grows_below_where_reported_runs_diverge_too():
+    def loss(lr: float, seed: int) -> float:
+        return math.inf if lr > 0.03 and seed == 4 else abs(math.log(lr / 0.19))
+
+    ends = played(loss)
+    assert lrs(ends, tuning=False)[0] == 0.025
+    assert lrs(ends, tuning=True)[0] == 0.0125, "the one that is left is inside the grid"
+    assert lrs(played(loss, grow=2), tuning=True)[0] == 0.025, "at its edge, which stops a verdict"
+    nowhere = played(lambda lr, seed: math.inf if seed < 5 else abs(lr - 0.2), grow=1)
+    assert lrs(nowhere, tuning=True) == [0.05, 0.1, 0.2, 0.4, 0.8]
+    assert lrs(nowhere, tuning=False)[0] == 0.05
 
 
 def test_a_single_learning_rate_is_used_as_it_is():

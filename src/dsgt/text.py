@@ -35,14 +35,19 @@ def short(value: float, digits: int = 4) -> str:
 
 def with_spread(mean: float, spread: float) -> str:
     """``0.1823 ± 0.0041``: two digits of the spread, and the mean as far as they reach."""
-    if not math.isfinite(spread) or spread == 0 or mean == 0 or not 1e-4 <= abs(mean) < 1e5:
-        return short(mean) if spread == 0 else f"{short(mean)} ± {short(spread, 2)}"
+    if math.isnan(spread) or spread == 0:  # of one seed, or the same for all
+        return short(mean)
+    if not math.isfinite(spread) or mean == 0 or not 1e-4 <= abs(mean) < 1e5:
+        return f"{short(mean)} ± {short(spread, 2)}"
     decimals = max(0, min(6, 1 - math.floor(math.log10(spread))))
     return f"{mean:.{decimals}f} ± {spread:.{decimals}f}"
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if math.isfinite(share) else "none"
+def percent(share: float, spread: float = math.nan) -> str:
+    """``60.7 %``, or ``60.7 ± 0.7 %``."""
+    if not math.isfinite(share):
+        return "none"
+    return f"{100 * share:.1f} %" if math.isnan(spread) else f"{100 * share:.1f} ± {100 * spread:.1f} %"
 
 
 def vectors(count: float) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from dsgt.comparison import Comparison, Job, MethodRuns, Settings, Sweep
 from dsgt.comparison.measured import COSTS, Row
-from dsgt.text import short
+from dsgt.text import short, with_spread
 
 CAPTION = "mean, worst: test accuracy of the mean model and of the worst node; apart: from their mean"
 
@@ -26,7 +26,8 @@ def results_table(found: Comparison) -> Table:
     for line in found.lines:
         rule = line.weights
         if line.converged:
-            table.add_row(line.method, rule, f"{line.lr:g}", f"{line.loss:.3f} ±{line.spread:.3f}", *_ends(line))
+            loss = with_spread(line.loss, line.spread).replace("± ", "±")
+            table.add_row(line.method, rule, f"{line.lr:g}", loss, *_ends(line))
         else:
             table.add_row(line.method, rule, "diverged", "at every lr")
     return table

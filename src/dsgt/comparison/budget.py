@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -78,39 +78,55 @@ class Budget:
 
     def check(self, algorithm: Algorithm[Any], problem: Problem, network: Callable[[], Clocked]) -> None:
         """A ValueError if it is not enough for a round, or is never used."""
-        if self.played:
-            next(filter(None, self.used(algorithm, problem, network())))
+        next(filter(None, self._used(algorithm, problem, network)))
 
     def rounds(self, algorithm: Algorithm[Any], problem: Problem, network: Callable[[], Clocked]) -> int:
-        """How many fit in. Of megabytes and seconds, all that do, found by playing the rounds without gradients."""
-        if not self.played:
-            a_round = {"epochs": problem.epochs_per_round, "rounds": 1.0}.get(self.unit, _drawn(problem))
-            if type(algorithm.asks) is Gradient or self.unit == "rounds":
-                return max(1, round(self.amount / a_round))
-            # whose oracle asks at two points, or for all samples
+        """How many fit in; a ValueError if none does."""
+        if (a_round := self._steady(algorithm, problem)) and a_round <= self._enough:
+            return int(self._enough / a_round)
+        return next(k for k, used in enumerate(self._used(algorithm, problem, network)) if used > self._enough)
+
+    @property
+    def _enough(self) -> float:
+        """Ten times a tenth of an epoch is an epoch, whatever rounding makes of it."""
+        return self.amount * (1 + 1e-9)
+
+    def _steady(self, algorithm: Algorithm[Any], problem: Problem) -> float | None:
+        """What every round uses; None where that differs."""
+        if self.unit == "rounds":
+            return 1.0
+        return None if self.played or type(algorithm.asks) is not Gradient else self._a_batch(problem)
+
+    def _a_batch(self, problem: Problem) -> float:
+        """What the gradients of a round use."""
+        return problem.epochs_per_round * (1 if self.unit == "epochs" else problem.samples)
+
+    def _used(self, algorithm: Algorithm[Any], problem: Problem, network: Callable[[], Clocked]) -> Iterator[float]:
+        """How much after each round; a ValueError if the first round is too much, or all of them are nothing."""
+        if a_round := self._steady(algorithm, problem):
+            totals: Iterator[float] = itertools.count(a_round, a_round)
+        elif self.played:
+            totals = self._sent(algorithm, problem, network())
+        else:  # an oracle asks at two points, or for all samples
             played = Played(problem)
             fitted = algorithm.fitted(algorithm.over(network()), played)
-            return max(1, self._fit(work * a_round for work in _asked(fitted, problem, played)))
-        return self._fit(self.used(algorithm, problem, network()))
-
-    def _fit(self, used: Iterable[float]) -> int:
-        """How many rounds, of which each says how much was used after it."""
-        return next(k for k, total in enumerate(used) if total > self.amount)
-
-    def used(self, algorithm: Algorithm[Any], problem: Problem, network: Clocked) -> Iterator[float]:
-        """Megabytes or seconds after each round, played with gradients of zero: what is sent does not depend on
-        them. A ValueError if the first round is too much, or all of them are nothing."""
-        states = iterate(algorithm, Played(problem), network, lr=1.0, x0=problem.start(0))
-        next(states)
-        for k, _ in enumerate(states):
-            used = network.bytes_sent / 1e6 if self.unit == "MB" else network.seconds
-            if k == 0 and used > self.amount:
+            totals = (work * self._a_batch(problem) for work in _asked(fitted, problem, played))
+        for k, used in enumerate(totals):
+            if k == 0 and used > self._enough:
                 raise ValueError(
                     f"the budget is {self}, but one round of {_name(algorithm)} takes {used:.3g}: give more"
                 )
             if k == IDLE and not used:
                 raise ValueError(f"the budget is {self}, but {_name(algorithm)} uses none of it: give another unit")
             yield used
+
+    def _sent(self, algorithm: Algorithm[Any], problem: Problem, network: Clocked) -> Iterator[float]:
+        """Megabytes or seconds after each round, played with gradients of zero: what is sent does not depend on
+        them."""
+        states = iterate(algorithm, Played(problem), network, lr=1.0, x0=problem.start(0))
+        next(states)
+        for _ in states:
+            yield network.bytes_sent / 1e6 if self.unit == "MB" else network.seconds
 
 
 class Played(Local):
@@ -159,11 +175,6 @@ def _asked(algorithm: Algorithm[Any], problem: Problem, played: Local) -> Iterat
     for k in itertools.count():
         ask(x, k, 1.0)
         yield float((ask.work * share).sum())
-
-
-def _drawn(problem: Problem) -> float:
-    """Samples a round, of all nodes together."""
-    return problem.epochs_per_round * problem.samples
 
 
 def _name(algorithm: Algorithm[Any]) -> str:

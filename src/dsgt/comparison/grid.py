@@ -105,7 +105,7 @@ def check(settings: Settings) -> None:
         problem = settings.problem(seed)
         for method in settings.methods:
             settings.check_oracle(problem, method)
-            settings.check_budget(problem, method)
+            settings.check_budget(problem, method, seed)
 
 
 def _count(schedule: Schedule) -> tuple[int, int, str]:

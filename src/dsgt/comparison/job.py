@@ -43,8 +43,9 @@ NOT_COMPUTING = {
 
 FEW = 4
 """How often a run that only tunes is measured: its last loss counts, and divergence should not be noticed too late."""
-LOSS_LIMIT = 1000.0
-"""Who guesses among ten classes has a mean loss of ln 10 = 2.3; a run that is here has diverged."""
+LOSS_LIMIT, LOSS_GROWTH = 1000.0, 400.0
+"""A run whose loss is above both the one and so many times its start has diverged. Who guesses among ten classes has a
+mean loss of ln 10 = 2.3."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Job:
                     metrics=self.metrics(problem, seldom, rounds),
                     seed=self.seed,
                     watch=keep,
-                    loss_limit=LOSS_LIMIT,
+                    loss_limit=_loss_limit(self.settings, self.seed),
                     checkpoint_dir=folder,
                     checkpoint_every=None if checkpoints is None else checkpoints.every,
                     resume=folder is not None,
@@ -188,10 +189,18 @@ def together(
             watch=keep,
         )
         seconds = settings.ends.amount
-        for r, found in enumerate(grid.run(seconds=seconds, every=seconds / evaluations, loss_limit=LOSS_LIMIT)):
+        limit = _loss_limit(settings, first.seed)
+        for r, found in enumerate(grid.run(seconds=seconds, every=seconds / evaluations, loss_limit=limit)):
             if isinstance(found, DivergedError):
                 keep(r, _gone(found))
     return rows
+
+
+@lru_cache(maxsize=8)
+def _loss_limit(settings: Settings, seed: int) -> float:
+    """The same for all methods: they begin with the same model."""
+    problem = settings.problem(seed)
+    return max(LOSS_LIMIT, LOSS_GROWTH * float(problem.loss(problem.start(seed))))
 
 
 def _gone(diverged: DivergedError) -> Row:

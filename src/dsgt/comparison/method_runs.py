@@ -68,13 +68,18 @@ class MethodRuns:
 
     @property
     def spread(self) -> float:
-        """The standard deviation over the seeds."""
-        return statistics.pstdev(self.losses) if self.converged else math.inf
+        """The standard deviation of the loss over the seeds; no number for one seed."""
+        return deviation(self.losses)
 
     @property
     def converged(self) -> bool:
         """With every seed."""
         return all(map(math.isfinite, self.losses))
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it is a rival of the others."""
+        return self.converged and not self.centralized
 
     @property
     def diverged_at(self) -> list[float]:
@@ -92,10 +97,15 @@ class MethodRuns:
         values = self.finals(key)
         return statistics.fmean(values) if values else None
 
-    def at_target(self, target: float, key: str) -> float | None:
-        """A metric when the loss was first seen at the target, averaged over the seeds; None where one never was."""
+    def each_at_target(self, target: float, key: str) -> list[float]:
+        """A metric when the loss was first seen at the target, for every seed; empty where one never was there."""
         first = [next((row.get(key) for row in rows if row["loss"] <= target), None) for rows in self.runs]
-        return None if None in first else statistics.fmean(v for v in first if v is not None)
+        return [] if None in first else [float(v) for v in first if v is not None]
+
+    def at_target(self, target: float, key: str) -> float | None:
+        """Its mean over the seeds."""
+        values = self.each_at_target(target, key)
+        return statistics.fmean(values) if values else None
 
     @cached_property
     def measured_rounds(self) -> list[list[Row]]:
@@ -121,6 +131,11 @@ class MethodRuns:
             return [None if some is None else float(what(some)) for some in numbers]
 
         return over(statistics.fmean), over(min), over(max)
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Of a sample; no number for less than two, or where a run diverged."""
+    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else math.nan
 
 
 def _at_same_times(runs: Sequence[list[Row]]) -> list[list[Row]]:

@@ -8,10 +8,14 @@ from dsgt.comparison.method_runs import reached_at_once
 from dsgt.comparison.result import Comparison
 from dsgt.text import listed, short
 
+LEARNED = 0.9
+"""Of the first loss; who is above it has not learned much."""
+
 
 def notes(found: Comparison) -> list[str]:
-    """Weights that differ, rates that were not tuned or lie at the edge of the grid, a target that tells nothing."""
-    return [*_other_weights(found), *_edges(found), *_no_target(found)]
+    """Weights that differ, rates that were not tuned or lie at the edge of the grid; seeds, losses and a target that
+    tell nothing."""
+    return [*_other_weights(found), *_edges(found), *_same_seeds(found), *_nothing_learned(found), *_no_target(found)]
 
 
 def _other_weights(found: Comparison) -> list[str]:
@@ -35,6 +39,26 @@ def _edges(found: Comparison) -> list[str]:
         if edge := [line.method for line in found.lines if line.edge == which]:
             said.append(f"Best at the {which} learning rate tried, so a {better} one may be better: {listed(edge)}.")
     return said
+
+
+def _same_seeds(found: Comparison) -> list[str]:
+    """Of full batches, and one problem for all seeds."""
+    finished = [line for line in found.lines if line.converged]
+    if found.settings.seeds == 1 or not finished or any(len(set(line.losses)) > 1 for line in finished):
+        return []
+    return ["All seeds gave the same numbers: nothing was drawn, so this says nothing of other shards or batches."]
+
+
+def _nothing_learned(found: Comparison) -> list[str]:
+    finished = [line for line in found.lines if line.converged]
+    start = max((rows[0]["loss"] for line in finished for rows in line.runs), default=0.0)
+    lowest = min((line.loss for line in finished), default=0.0)
+    if lowest < LEARNED * start or start <= 0:
+        return []
+    return [
+        f"Nobody learned much: the lowest loss is {short(lowest)}, and all began with {short(start)}. Longer runs or "
+        "larger learning rates would tell more."
+    ]
 
 
 def _no_target(found: Comparison) -> list[str]:

@@ -149,8 +149,8 @@ class Settings(Fields):
         except (TypeError, ValueError) as error:
             raise ValueError(f"{method}: {error}") from None
 
-    def check_budget(self, problem: Problem, method: str) -> None:
-        """A ValueError if it is not enough for a round."""
+    def check_budget(self, problem: Problem, method: str, seed: int) -> None:
+        """A ValueError if it is not enough for a round of the run with this seed."""
         algorithm = self.algorithm(method)
         if isinstance(algorithm, AsyncAlgorithm):
             if self.ends.unit != "s":
@@ -158,7 +158,7 @@ class Settings(Fields):
                     f"the budget is {self.ends}, but {method} has no rounds: give it in virtual seconds, as in 60s"
                 )
         else:
-            self.ends.check(algorithm, problem, lambda: self.network(method, problem))
+            self.ends.check(algorithm, problem, lambda: self.network(method, problem, seed))
 
     def rounds(self, problem: Problem, method: str, seed: int = 0) -> int:
         """How many the budget allows this method."""

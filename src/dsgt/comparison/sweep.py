@@ -136,10 +136,7 @@ class Sweep:
 
     def costs(self, line: MethodRuns, key: str) -> list[float]:
         """What each seed of a method needs until its loss is first at the target; empty if one never is."""
-        if self.target is None or not line.converged:
-            return []
-        first = [next((row.get(key) for row in rows if row["loss"] <= self.target), None) for rows in line.runs]
-        return [float(v) for v in first if v is not None] if None not in first else []
+        return [] if self.target is None or not line.converged else line.each_at_target(self.target, key)
 
     def _speedup(self, point: Point, line: MethodRuns) -> list[float]:
         """How many times sooner the target is reached than with the fewest nodes, seed by seed, all else the same."""
@@ -165,7 +162,7 @@ METRICS: dict[str, Callable[[Sweep, Point, MethodRuns], list[float]]] = {
     "loss": lambda _, __, line: line.finals("loss") if line.converged else [],
     "accuracy": lambda _, __, line: line.finals("accuracy") if line.converged else [],
     "node_accuracy_min": lambda _, __, line: line.finals("node_accuracy_min") if line.converged else [],
-    "consensus": lambda _, __, line: line.finals("consensus") if line.converged and not line.centralized else [],
+    "consensus": lambda _, __, line: line.finals("consensus") if line.ranked else [],
     "rounds_to_target": lambda sweep, _, line: sweep.costs(line, "round"),
     "megabytes_to_target": lambda sweep, _, line: sweep.costs(line, "megabytes"),
     "virtual_seconds_to_target": lambda sweep, _, line: sweep.costs(line, "virtual_seconds"),

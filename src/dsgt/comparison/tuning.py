@@ -2,7 +2,7 @@
 
 Every learning rate of the grid runs with the tuning seeds. While the best of them is the largest or the smallest, the
 grid grows by one step beyond it, at most ``grow`` times. Then the best runs with the seeds that are reported; should
-one of these diverge there, the next best does.
+one of these diverge there, it is as if that learning rate had not been tried: the next best is looked for.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ def wanted(settings: Settings, ends: Ends) -> list[tuple[float, int]]:
     grid = sorted(set(settings.lrs))
     if not settings.tuned:
         return _missing(grid, settings.reported_seeds, ends)
-    for grown in range(settings.grow + 1):
+    grown = 0
+    while True:
         if missing := _missing(grid, settings.tuning_seeds_used, ends):
             return missing
         loss = {lr: fmean(ends[lr, seed] for seed in settings.tuning_seeds_used) for lr in grid}
-        further = beyond(grid, min(grid, key=loss.__getitem__))
+        left = [lr for lr in grid if all(math.isfinite(ends.get((lr, seed), 0.0)) for seed in settings.reported_seeds)]
+        best = min(left or grid[:1], key=loss.__getitem__)
+        further = beyond(grid, best)
         if further is None or grown == settings.grow:
-            break
-        grid = sorted([*grid, further])
-    for lr in sorted(grid, key=loss.__getitem__):
-        if math.isfinite(loss[lr]):
-            if missing := _missing([lr], settings.reported_seeds, ends):
-                return missing
-            if all(math.isfinite(ends[lr, seed]) for seed in settings.reported_seeds):
-                return []
-    return []
+            return _missing([best], settings.reported_seeds, ends) if math.isfinite(loss[best]) else []
+        grid, grown = sorted([*grid, further]), grown + 1
 
 
 def beyond(grid: Sequence[float], best: float) -> float | None:

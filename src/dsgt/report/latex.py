@@ -19,7 +19,7 @@ SPECIAL = {
 
 
 def latex(lines: Sequence[MethodRuns], columns: Sequence[Column], caption: str) -> str:
-    """A ``table`` with a caption; the best of a column is bold. Needs \\usepackage{booktabs}."""
+    """A ``table`` with a caption; bold as in the columns. Needs \\usepackage{booktabs}."""
     rows = [
         " & ".join([escaped(line.title or line.method), *(_cell(column, k) for column in columns)])
         for k, line in enumerate(lines)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from dsgt.comparison.measured import COSTS
-from dsgt.comparison.method_runs import MethodRuns, measured, reached_at_once
+from dsgt.comparison.method_runs import MethodRuns, deviation, measured, reached_at_once
+from dsgt.comparison.paired import leaders
 from dsgt.text import percent, short, with_spread
 
-COLUMNS: dict[str, tuple[str, str, Callable[[float], str]]] = {
+COLUMNS: dict[str, tuple[str, str, Callable[[float, float], str]]] = {
     "accuracy": ("accuracy", "test accuracy of the mean model", percent),
     "node_accuracy_min": ("worst node", "test accuracy of the worst node", percent),
     "consensus": (
         "consensus",
         "how far a node's model is from the mean model, root mean square",
-        lambda v: short(v, 3),
+        lambda v, _: short(v, 3),
     ),
-    "megabytes": ("MB", "megabytes sent by all nodes together", lambda v: short(v, 4)),
-    "virtual_seconds": ("virtual s", "seconds on the virtual clock", lambda v: short(v, 4)),
+    "megabytes": ("MB", "megabytes sent by all nodes together", lambda v, _: short(v, 4)),
+    "virtual_seconds": ("virtual s", "seconds on the virtual clock", lambda v, _: short(v, 4)),
 }
+"""Of the metrics: heading, meaning, and how its mean and standard deviation over the seeds are written."""
+NOBODY: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Column:
     heading: str
     meaning: str
     cells: list[str]
-    best: frozenset[int] = frozenset()
-    """The lines that no other line beats, as far as the digits shown tell."""
+    best: frozenset[int] = NOBODY
+    """The lines that the seeds do not tell from the best one; none where they tell nobody from it."""
 
 
 def table(lines: Sequence[MethodRuns]) -> list[Column]:
@@ -42,7 +45,7 @@ def table(lines: Sequence[MethodRuns]) -> list[Column]:
             "training loss",
             "of the mean model; ± is the standard deviation over the seeds",
             [with_spread(line.loss, line.spread) if line.converged else "diverged" for line in lines],
-            _best([-line.loss for line in lines]),
+            leaders(lines, [line.losses for line in lines]),
         ),
     ]
     rules = [line.weights for line in lines]
@@ -50,9 +53,9 @@ def table(lines: Sequence[MethodRuns]) -> list[Column]:
         columns.insert(0, Column("weights", "not the same for all: part of a difference may be theirs", rules))
     for key in measured(lines, list(COLUMNS)):
         heading, meaning, form = COLUMNS[key]
-        finals = [line.final(key) if line.converged else None for line in lines]
-        cells = ["–" if value is None else form(value) for value in finals]
-        best = _best([-math.inf if v is None else round(v, 3) for v in finals]) if "accuracy" in key else frozenset()
+        finals = [line.finals(key) if line.converged else [] for line in lines]
+        cells = [form(fmean(values), deviation(values)) if values else "–" for values in finals]
+        best = leaders(lines, finals, largest=True) if "accuracy" in key else NOBODY
         columns.append(Column(heading, meaning, cells, best))
     return columns
 
@@ -63,15 +66,9 @@ def costs(lines: Sequence[MethodRuns], target: float | None) -> list[Column]:
         return []
     columns = []
     for key in measured(lines, list(COSTS)):
-        reached = [line.at_target(target, key) for line in lines]
-        cells = ["never" if value is None else short(value, 3) for value in reached]
-        best = _best([-math.inf if value is None else -float(f"{value:.3g}") for value in reached])
+        reached = [line.each_at_target(target, key) for line in lines]
+        cells = [short(fmean(values), 3) if values else "never" for values in reached]
+        best = leaders(lines, reached)
         heading = COSTS[key].heading
         columns.append(Column(heading, f"{heading} until the loss is {short(target)}", cells, best))
     return columns
-
-
-def _best(values: Sequence[float]) -> frozenset[int]:
-    """Where the largest are, if there is anything to choose from."""
-    finite = {value for value in values if math.isfinite(value)}
-    return frozenset(k for k, value in enumerate(values) if len(finite) > 1 and value == max(finite))

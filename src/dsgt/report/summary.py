@@ -22,7 +22,7 @@ SIZE_LIMIT = 1 << 24
 def summary(found: Comparison, settings: dict[str, str], *, against: str | None = None) -> dict[str, Any]:
     """``settings`` as the page shows them; ``against``: the axis that it shows first."""
     lines = found.lines
-    rivals = [line for line in lines if line.converged and not line.centralized]
+    rivals = [line for line in lines if line.ranked]
     best = min(rivals, key=lambda line: line.loss, default=None)
     return {
         "dsgt": __version__,

@@ -7,21 +7,24 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from dsgt.comparison.method_runs import MethodRuns, final_losses
-from dsgt.comparison.paired import ENOUGH, EQUAL, LEVEL, Difference, comparisons, difference
+from dsgt.comparison.paired import EQUAL, LEVEL, Difference, comparisons, difference, judged
 from dsgt.text import listed, percent, short, with_spread
 
-WITHIN = "within the spread of the seeds"
+MOST = 4
+"""Methods that a sentence names one by one; of more, these and how many others."""
 MARGIN = f"{100 * EQUAL:g} %"
 RULE = (
     "Methods are compared seed by seed, on the same shards. One is called lower than another when the paired t "
     f"interval of the mean ratio of their losses lies below 1, and equal when it lies within {MARGIN} of 1; otherwise "
-    f"the seeds are too few to tell. The intervals of all pairs of methods hold together with {100 * LEVEL:g} % "
-    "(Bonferroni). Nothing is judged while a best learning rate is the largest or the smallest that was tried."
+    "the seeds are too few to tell. A test accuracy is above another when the interval of their mean difference is "
+    f"above 0. For each of these the intervals of all pairs of methods hold together with {100 * LEVEL:g} % (Bonferroni). "
+    "Nothing is judged while a best learning rate is the largest or the smallest that was tried."
 )
 
 
 def verdict(lines: Sequence[MethodRuns], target: float | None = None) -> tuple[str, str]:
-    """Who reached the lowest loss; how its worst node does, how it compares with centralized SGD, and what diverged."""
+    """Who reached the lowest loss; how accurate it and its worst node are, how it compares with centralized SGD, and
+    what diverged."""
     finished = [line for line in lines if line.converged]
     if not finished:
         return (
@@ -32,11 +35,11 @@ def verdict(lines: Sequence[MethodRuns], target: float | None = None) -> tuple[s
     best = min(rivals, key=lambda line: line.loss)
     others = sorted((line for line in rivals if line is not best), key=lambda line: line.loss)
     reference = [line for line in finished if line.centralized and line is not best]
-    pairs = comparisons(lines)
+    pairs = comparisons(lines) if judged(lines) else None
     against = [_against(best, line, target, pairs) for line in reference]
-    parts = [_worst_node(best, others), *against, *_diverged(lines)]
+    parts = [*_accuracies(best, others, pairs), *against, *_diverged(lines)]
     nothing = "no run diverged" if others else "there is no other method to compare with"
-    second = "; ".join(part for part in parts if part) or nothing
+    second = "; ".join(parts) or nothing
     edge = [line for line in finished if line.edge] if others or reference else []
     first = _no_verdict(edge) if edge else _lowest_loss(best, others, pairs)
     return first, f"{second[0].upper()}{second[1:]}."
@@ -50,24 +53,29 @@ def _no_verdict(edge: Sequence[MethodRuns]) -> str:
     )
 
 
-def _lowest_loss(best: MethodRuns, others: Sequence[MethodRuns], pairs: int) -> str:
+def _lowest_loss(best: MethodRuns, others: Sequence[MethodRuns], pairs: int | None) -> str:
     seeds = len(best.losses)
     loss = f"{with_spread(best.loss, best.spread)}" + (f" over {seeds} seeds" if seeds > 1 else "")
     if not others:
         return f"{best.method} reached a training loss of {loss} with a learning rate of {best.lr:g}."
     lowest = f"{best.method} reached the lowest training loss, {loss}"
-    if seeds < ENOUGH:
+    if pairs is None:
         few = "one seed" if seeds == 1 else f"{seeds} seeds"
         return f"{lowest}, before {_named(others, best)}; with {few} nobody can tell the differences from chance."
-    found = {line.method: difference(best, line, pairs) for line in others}
+    found = {line.method: difference(best.losses, line.losses, pairs) for line in others}
 
-    def judged(word: str) -> list[MethodRuns]:
+    def called(word: str) -> list[MethodRuns]:
         return [line for line in others if found[line.method].judgement == word]
 
-    parts = [f"{_share(found[line.method])} below {_named([line], best)}" for line in judged("lower")]
-    if equal := judged("equal"):
+    lower, equal, unclear = called("lower"), called("equal"), called("too few seeds") + called("higher")
+    if len(equal) == len(others):
+        return f"{best.method} reached a training loss of {loss}, equal to {_named(equal, best)} within {MARGIN}."
+    parts = [f"{_share(found[line.method])} below {_named([line], best)}" for line in lower[:MOST]]
+    if further := lower[MOST:]:
+        parts.append(f"below {_others(further)} too")
+    if equal:
         parts.append(f"equal to {_named(equal, best)} within {MARGIN}")
-    if unclear := judged("too few seeds") + judged("higher"):
+    if unclear:
         parts.append(f"{seeds} seeds are too few to tell it from {_named(unclear, best)}")
     return f"{lowest}: {'; '.join(parts)}."
 
@@ -99,36 +107,41 @@ def _diverged(lines: Sequence[MethodRuns]) -> list[str]:
     return said
 
 
-def _worst_node(best: MethodRuns, others: Sequence[MethodRuns]) -> str:
-    """The test accuracy of the leader's worst node, and who does better there."""
-    key = "node_accuracy_min"
-    own = best.finals(key)
-    if not own:
+def _accuracies(best: MethodRuns, others: Sequence[MethodRuns], pairs: int | None) -> list[str]:
+    """The test accuracies of the leader's mean model and of its worst node, and whose are lower or higher."""
+    whose = f" of {best.method}" * bool(others)
+    return [
+        f"the test accuracy of the {model}{whose} is {percent(fmean(own))}{_beside(best, others, key, pairs)}"
+        for key, model in (("accuracy", "mean model"), ("node_accuracy_min", "worst node"))
+        if (own := best.finals(key))
+    ]
+
+
+def _beside(best: MethodRuns, others: Sequence[MethodRuns], key: str, pairs: int | None) -> str:
+    """``, above dpsgd and not told from d2``"""
+    if pairs is None:
         return ""
-    whose = f"the worst node of {best.method}" if others else "the worst node"
-    sentence = f"the test accuracy of {whose} is {percent(fmean(own))}"
-    rivals = {line.method: values for line in others if (values := line.finals(key))}
-    if not rivals:
-        return sentence
-    top = max(rivals, key=lambda method: fmean(rivals[method]))
-    values = rivals[top]
-    overlap = len(own) > 1 and min(values) <= max(own) and min(own) <= max(values)
-    if fmean(values) > fmean(own):
-        return f"{sentence}, below {top} with {percent(fmean(values))}" + (f", {WITHIN}" if overlap else "")
-    return f"{sentence}, the highest" + (f", but {WITHIN}" if overlap else "")
+    sides: dict[str, list[MethodRuns]] = {"above": [], "below": [], "not told from": []}
+    for line in others:
+        if values := line.finals(key):
+            found = difference(best.finals(key), values, pairs, shares=False)
+            sides["above" if found.low > 0 else "below" if found.high < 0 else "not told from"].append(line)
+    words = [f"{side} {_names(some, best)}" for side, some in sides.items() if some]
+    return f", {listed(words)}" if words else ""
 
 
-def _against(best: MethodRuns, reference: MethodRuns, target: float | None, pairs: int) -> str:
+def _against(best: MethodRuns, reference: MethodRuns, target: float | None, pairs: int | None) -> str:
     """The leader beside centralized SGD, which has all data in one place."""
     said = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
-    if len(best.losses) >= ENOUGH and not best.edge and not reference.edge:
-        found = difference(reference, best, pairs)
-        said += {
-            "lower": f", {_share(found)} lower",
-            "higher": f", {_share(found)} higher",
-            "equal": f", equal within {MARGIN}",
-            "too few seeds": ", and the seeds are too few to tell them apart",
-        }[found.judgement]
+    if pairs is None:
+        return said
+    found = difference(reference.losses, best.losses, pairs)
+    said += {
+        "lower": f", {_share(found)} lower",
+        "higher": f", {_share(found)} higher",
+        "equal": f", equal within {MARGIN}",
+        "too few seeds": ", and the seeds are too few to tell them apart",
+    }[found.judgement]
     if target is None:
         return said
     own, theirs = (line.at_target(target, "virtual_seconds") for line in (best, reference))
@@ -139,5 +152,21 @@ def _against(best: MethodRuns, reference: MethodRuns, target: float | None, pair
 
 def _named(lines: Sequence[MethodRuns], best: MethodRuns) -> str:
     """With the loss, and the weights where they are not those of the best: the difference may be theirs."""
-    other = {line.method: f", with {line.weights} weights" * (line.weights != best.weights) for line in lines}
-    return listed(f"{line.method} ({short(line.loss)}{other[line.method]})" for line in lines)
+    return _few([f"{line.method} ({short(line.loss)}{_weights(line, best, ', ')})" for line in lines])
+
+
+def _names(lines: Sequence[MethodRuns], best: MethodRuns) -> str:
+    """Without the loss."""
+    return _few([f"{line.method}{_weights(line, best, ' ')}" for line in lines])
+
+
+def _weights(line: MethodRuns, best: MethodRuns, before: str) -> str:
+    return f"{before}with {line.weights} weights" * (line.weights != best.weights)
+
+
+def _few(names: Sequence[str]) -> str:
+    return listed(names if len(names) <= MOST + 1 else [*names[:MOST], _others(names[MOST:])])
+
+
+def _others(some: Sequence[object]) -> str:
+    return f"{len(some)} other{'s' * (len(some) > 1)}"
