@@ -28,8 +28,8 @@ ROOT = TESTS.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 QUICK = {
-    "compare": ["--epochs", "0.2", "--seeds", "1", "--lr", "0.1", "--evaluations", "2", "--workers", "1"],
-    "train": ["--epochs", "0.2", "--evaluations", "2"],
+    "compare": ["--epochs", "1.2", "--seeds", "1", "--lr", "0.1", "--evaluations", "2", "--workers", "1"],
+    "train": ["--epochs", "1.2", "--evaluations", "2"],
 }
 """What makes a command quick; the last flag wins."""
 

@@ -17,8 +17,8 @@ RULE = (
     "Methods are compared seed by seed, on the same shards. One is called lower than another when the paired t "
     f"interval of the mean ratio of their losses lies below 1, and equal when it lies within {MARGIN} of 1; otherwise "
     "the seeds are too few to tell. A test accuracy is above another when the interval of their mean difference is "
-    f"above 0. For each of these the intervals of all pairs of methods hold together with {100 * LEVEL:g} % (Bonferroni). "
-    "Nothing is judged while a best learning rate is the largest or the smallest that was tried."
+    f"above 0. For each of these the intervals of all pairs of methods hold together with {100 * LEVEL:g} % "
+    "(Bonferroni). Nothing is judged while a best learning rate is the largest or the smallest that was tried."
 )
 
 
