@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -17,7 +21,7 @@ from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.algorithms.named import method, title
 from dsgt.cli import app
 from dsgt.commands.options import inches
-from dsgt.comparison.figure import COLOURS, figure, looks
+from dsgt.comparison.figure import COLOURS, STYLE, figure, looks, scale
 from dsgt.report.latex import latex
 from dsgt.report.results import Column, table
 from support.invented_comparison import comparison
@@ -94,6 +98,81 @@ def test_panels_stand_side_by_side_where_they_fit_and_beneath_each_other_where_n
     assert [a.get_xlabel() for a in figure(lines, axis="megabytes").axes] == ["megabytes sent"] * 3
 
 
+def drawn(figure_: Figure) -> Figure:
+    FigureCanvasAgg(figure_).draw()
+    return figure_
+
+
+@pytest.mark.parametrize("wide", [3.5, 7.0])
+@pytest.mark.parametrize("count", [2, 8, 20])
+def test_panels_keep_their_height_however_many_methods_there_are(count: int, wide: float):
+    lines = comparison({name: {0.1: [0.3]} for name in list(ALGORITHMS)[:count]}).lines
+    whole = drawn(figure(lines, width=wide))
+    assert min(axes.get_window_extent().height for axes in whole.axes) > 0.9 * whole.dpi
+    _inside(whole)
+
+
+def _inside(whole: Figure) -> None:
+    (legend,) = whole.legends
+    box, bottom = legend.get_window_extent(), max(axes.get_window_extent().y1 for axes in whole.axes)
+    assert box.x0 >= 0
+    assert box.x1 <= whole.bbox.x1
+    assert bottom <= box.y0 < box.y1 <= whole.bbox.y1
+
+
+def test_long_names_of_ones_own_stay_within_the_figure_with_what_tells_them_apart(monkeypatch):
+    class CautiouslyDampedGradientTrackingWithPeriodicRestarts(dsgt.DSGT):
+        pass
+
+    monkeypatch.setitem(dsgt.ALGORITHMS, "long", CautiouslyDampedGradientTrackingWithPeriodicRestarts)
+    lines = comparison({"long": {0.1: [0.3]}, "dsgt": {0.1: [0.4]}}).lines
+    variants = [replace(line, title=f"{line.title} (damping={d})") for line in lines[:1] for d in (0.25, 0.5)]
+    whole = drawn(figure([*variants, lines[1]], width=3.5))
+    _inside(whole)
+    labels = [text.get_text().replace("\n", "") for text in whole.legends[0].get_texts()]
+    assert [label.partition("damping=")[2].partition(")")[0] for label in labels] == ["0.25", "0.5", ""]
+
+
+def test_variants_of_ones_own_class_are_titled_by_what_was_typed(tmp_path: Path, monkeypatch):
+    (tmp_path / "plain.py").write_text(
+        "import dsgt\n\n\nclass Mine(dsgt.DSGT):\n    def __init__(self, damping=0.1):\n        self.damping = 0.1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    found = comparison({f"plain:Mine:damping={d}": {0.1: [0.3]} for d in (0.25, 0.5)} | {"dsgt": {0.1: [0.3]}})
+    assert [line.title for line in found.lines] == ["Mine (damping=0.25)", "Mine (damping=0.5)", "DSGT"]
+
+
+def test_of_two_equal_curves_both_are_seen():
+    found = looks(comparison({name: {0.1: [0.3]} for name in ("dsgt", "d2", "extra")}).lines)
+    assert [look["lw"] for look in found] == [2.0, 1.5, 1.0]
+    rows = comparison({name: {0.1: [0.3]} for name in ("dsgt", "d2")})
+    many = [row | {"round": k} for row in rows.rows if row["round"] == 0 for k in range(43)]
+    first, second = figure(dsgt.comparison.Comparison(rows.settings, many).lines).axes[0].lines
+    assert first.get_markevery() == (0, 6)
+    assert second.get_markevery() == (3, 6)
+
+
+@pytest.mark.parametrize(("low", "high"), [(28.0, 29.4), (0.02, 0.9), (0.3, 0.31), (1e-3, 0.5), (90.0, 160.0)])
+def test_a_logarithmic_axis_has_more_than_two_numbers(low: float, high: float):
+    with rc_context(STYLE):
+        whole = Figure()
+        axes = whole.subplots()
+        axes.plot([0, 1], [low, high])
+        scale(axes, log=True)
+        drawn(whole)
+    shown = [t.get_text() for t in axes.get_yticklabels(which="both") if t.get_text()]
+    seen = [float(t) for t in shown if axes.get_ylim()[0] <= float(t) <= axes.get_ylim()[1]]
+    assert axes.get_yscale() == "log"
+    assert len(set(seen)) > 2
+    assert all(f"{v:g}" in shown for v in seen)
+
+
+def test_where_everything_diverged_the_figure_says_so():
+    panel = figure(comparison({"dsgt": {0.1: [math.inf]}}).lines).axes[0]
+    assert [text.get_text() for text in panel.texts] == ["every run diverged"]
+    assert not len(panel.get_xticks())
+
+
 def test_lines_differ_by_more_than_their_colour_and_colours_by_more_than_their_hue():
     names = list(ALGORITHMS)[:20]
     found = looks(comparison({name: {0.1: [0.3]} for name in names}).lines)
@@ -125,7 +204,10 @@ def test_every_panel_has_its_numbers_beside_it(saved: Path):
 
 def test_the_table_is_latex(saved: Path):
     text = (saved / "table.tex").read_text()
-    assert "    DSGT & metropolis & 0.1 & 0.3100 $\\pm$ 0.0100 &" in text
+    assert "    DSGT & metropolis & 0.1 & 0.310 $\\pm$ 0.014 &" in text
+    assert "weights" not in next(line for line in text.splitlines() if "caption" in line), "a column says them"
+    assert text.startswith("% \\usepackage{booktabs,graphicx}")
+    assert r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%" in text
     assert "    D$^2$ & lazy-metropolis & 0.1 &" in text
     assert text.count("{") == text.count("}")
     widths = {line.count("&") for line in text.splitlines() if line.endswith("\\\\")}

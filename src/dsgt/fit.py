@@ -63,15 +63,21 @@ class Fitted:
     def plot(self) -> Figure:
         """The loss, the disagreement of the nodes and, where there are labelled test samples, the accuracy."""
         with explained():
-            from matplotlib.figure import Figure
+            import matplotlib as mpl
+
+            from dsgt.comparison.figure import AGREE, COLOURS, LABELS, STYLE, panels, scale
 
         shown = [key for key in ("loss", "consensus", "accuracy") if key in self.rows[0]]
-        drawn = Figure(figsize=(3.7 * len(shown), 3), layout="constrained")
-        drawn.suptitle(self.about)
-        for axes, key in zip(drawn.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-            points = [(row["epochs"], row[key]) for row in self.rows if key == "accuracy" or row[key] > 0]
-            axes.plot([x for x, _ in points], [y for _, y in points])
-            axes.set(xlabel="epochs", ylabel=key, yscale="linear" if key == "accuracy" else "log")
+        with mpl.rc_context(STYLE):
+            drawn, axes = panels(len(shown))
+            drawn.suptitle(self.about)
+            for panel, key in zip(axes, shown, strict=True):
+                log = key != "accuracy"
+                points = [(row["epochs"], row[key]) for row in self.rows if row[key] > AGREE or not log]
+                panel.plot([x for x, _ in points], [y for _, y in points], color=COLOURS[0])
+                panel.set(xlabel="epochs", ylabel=LABELS.get(key, "test accuracy"))
+                scale(panel, log)
+                panel.grid(alpha=0.3)
         return drawn
 
     def _repr_png_(self) -> bytes:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from dsgt.comparison.measured import AXES, PANELS
 from dsgt.comparison.method_runs import MethodRuns, measured
@@ -20,12 +22,17 @@ LABELS = {"loss": "training loss", "node_accuracy_min": "worst node's accuracy",
 AGREE = 1e-6
 """Below this distance nodes agree; a logarithmic axis cannot show it."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's: told apart with every kind of colour blindness. The seventh method has the first, dotted."""
+"""Okabe and Ito's: told apart with every kind of colour blindness. The seventh method has the first, dotted, and the
+second marker."""
 REFERENCE = "#4d4d4d"
 DASHES = ("-", (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)))
 MARKERS = "osD^vP"
 MARKED = 7
 """So many points of a line carry its marker, so that it is told from others in grey too."""
+THICK, THIN = 2.0, 1.0
+"""Points wide are the first line and the last: of two that lie on each other both are seen."""
+LETTER, LINE = 0.058, 0.16
+"""Inches that a letter of the legend takes, and a line of it."""
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.labelsize": 8,
@@ -78,26 +85,33 @@ def panels(count: int, width: float | None = None, *, alike: bool = False) -> tu
 def looks(lines: Sequence[MethodRuns]) -> list[dict[str, Any]]:
     """How each method is drawn; the centralized reference is grey and dashed."""
     found: list[dict[str, Any]] = []
-    rivals = 0
+    rivals = [line for line in lines if not line.centralized]
     for line in lines:
         if line.centralized:
             found.append({"color": REFERENCE, "ls": "--"})
             continue
-        place, again = rivals % len(COLOURS), rivals // len(COLOURS)
-        found.append({"color": COLOURS[place], "marker": MARKERS[place], "ls": DASHES[again % len(DASHES)]})
-        rivals += 1
+        number = sum("marker" in look for look in found)
+        again, place = divmod(number, len(COLOURS))
+        thick = THICK + (THIN - THICK) * number / max(1, len(rivals) - 1)
+        found.append(
+            {"color": COLOURS[place], "marker": MARKERS[(place + again) % len(MARKERS)],
+             "ls": DASHES[again % len(DASHES)], "lw": thick, "ms": 2.2 + thick}
+        )  # fmt: skip
     return found
 
 
 def legend(drawn: Figure, width: float | None) -> None:
-    """Over all panels, once."""
+    """Over all panels, once; the figure grows by what it needs."""
     handles, labels = drawn.axes[0].get_legend_handles_labels()
-    widest = max(map(len, labels), default=1)
-    fit = int((WIDTH if width is None else width) / (0.35 + 0.058 * widest))
+    wide = WIDTH if width is None else width
+    labels = [fill(label, int((wide - 0.5) / LETTER)) for label in labels]  # a long name of one's own
+    widest = max((len(row) for label in labels for row in label.split("\n")), default=1)
+    columns = max(1, min(len(labels), int(wide / (0.35 + LETTER * widest))))
+    rows = -(-len(labels) // columns) * max((label.count("\n") + 1 for label in labels), default=1)
+    drawn.set_figheight(drawn.get_figheight() + LINE * max(0, rows - 1))
     drawn.legend(
-        handles, labels, loc="outside upper center", frameon=False, ncols=max(1, min(len(labels), fit)),
-        columnspacing=1.2, handlelength=2.2,
-    )  # fmt: skip
+        handles, labels, loc="outside upper center", frameon=False, ncols=columns, columnspacing=1.2, handlelength=2.2
+    )
 
 
 @mpl.rc_context(STYLE)
@@ -107,7 +121,7 @@ def figure(lines: Sequence[MethodRuns], axis: str = "epochs", width: float | Non
     drawn, axes = panels(len(shown), width)
     for panel, key in zip(axes, shown, strict=True):
         log = PANELS[key].log
-        for line, look in zip(lines, looks(lines), strict=True):
+        for number, (line, look) in enumerate(zip(lines, looks(lines), strict=True)):
             if not line.converged:
                 panel.plot([], [], color=look["color"], ls=":", label=f"{line.title}, diverged")
                 continue
@@ -117,9 +131,13 @@ def figure(lines: Sequence[MethodRuns], axis: str = "epochs", width: float | Non
             where, *values = zip(*seen, strict=True) if seen else ((),) * 4
             mean, low, high = (_numbers(some, log) for some in values)
             every = max(1, len(where) // MARKED)
-            panel.plot(where, mean, label=f"{line.title}, lr {line.lr:g}", markevery=every, **look)
+            marked = (number * every // len(lines), every)  # of lines that lie on each other not the same points
+            panel.plot(where, mean, label=f"{line.title}, lr {line.lr:g}", markevery=marked, **look)
             panel.fill_between(where, low, high, color=look["color"], alpha=0.15, linewidth=0)
         panel.set(xlabel=AXES[axis], ylabel=LABELS[key])
+        if not any(line.converged for line in lines):
+            panel.text(0.5, 0.5, "every run diverged", ha="center", va="center", transform=panel.transAxes)
+            panel.set(xticks=[], yticks=[])
         scale(panel, log)
         panel.grid(alpha=0.3, which="both" if log else "major")
     legend(drawn, width)
@@ -127,14 +145,21 @@ def figure(lines: Sequence[MethodRuns], axis: str = "epochs", width: float | Non
 
 
 def scale(panel: Axes, log: bool) -> None:
-    """A logarithm where there is something to take it of, its ticks as people write them within a few decades."""
+    """A logarithm where there is something to take it of; within a few decades ticks are numbers as people write them,
+    and more than two."""
     values = [float(v) for line in panel.lines for v in np.asarray(line.get_ydata(), dtype=float) if np.isfinite(v)]
     if not log or not values or min(values) <= 0 or max(values) < 1.001 * min(values):
         return
     panel.set_yscale("log")
-    if max(values) < 300 * min(values):
-        for which in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
-            which(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "125" else "")
+    low, high = sorted(panel.get_ylim())
+    if high < 1000 * low:
+        first = math.floor(math.log10(low))
+        rounded = [float(f"{m}e{e}") for e in range(first, first + 5) for m in (1, 2, 5)]
+        near = rounded if sum(low <= v <= high for v in rounded) > 2 else MaxNLocator(4).tick_values(low, high)
+        ticks = [v for v in near if low <= v <= high]
+        panel.yaxis.set_major_locator(FixedLocator(ticks))
+        panel.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
+        panel.yaxis.set_minor_locator(NullLocator())
 
 
 def shown_panels(lines: Sequence[MethodRuns]) -> list[str]:

@@ -16,6 +16,7 @@ import scipy
 import torch
 
 from dsgt._version import __version__
+from dsgt.algorithms.named import is_own
 from dsgt.asynchronous.named import title
 from dsgt.comparison.measured import AXES, COSTS, Row
 from dsgt.comparison.method_runs import MethodRuns, Runs, final_losses
@@ -63,9 +64,15 @@ class Comparison:
     @cached_property
     def lines(self) -> list[MethodRuns]:
         """Every method with its runs, in the order of the settings."""
-        titles = {name: title(self.settings.algorithm(name)) for name in self.settings.methods}
+        titles = {name: self._title(name) for name in self.settings.methods}
         once = [t for t, count in Counter(titles.values()).items() if count == 1]
         return [self._method(name, t if t in once else name) for name, t in titles.items()]
+
+    def _title(self, name: str) -> str:
+        """With the arguments as they were typed, where only these tell two of one's own class apart."""
+        called = title(self.settings.algorithm(name))
+        given = name.split(":", 2)[2:] if is_own(name) else []
+        return f"{called} ({given[0]})" if given and "(" not in called else called
 
     def _method(self, name: str, called: str) -> MethodRuns:
         tuning: dict[float, Runs] = {}

@@ -58,8 +58,9 @@ def figure(
         if metric == "speedup" and x == "nodes":
             panel.plot(places, [v / min(values) for v in values], color="0.6", ls=":", zorder=0, label="ideal")
         panel.set(xlabel=x, title="\n".join(f"{key} {_short(v)}" for key, v in zip(others, at, strict=True)))
-        scale(panel, metric not in LINEAR)
         _ticks(panel, places, values)
+    for panel in axes:  # they have one scale
+        scale(panel, metric not in LINEAR)
         panel.grid(alpha=0.3, which="both" if panel.get_yscale() == "log" else "major")
     reached, fewest = "" if target is None else f"{target:.3g}", min(row["at"].get("nodes", 0) for row in numbers)
     axes[0].set_ylabel(LABELS[metric].format(target=reached, fewest=fewest))

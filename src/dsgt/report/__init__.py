@@ -22,8 +22,9 @@ def save(
     ``figure_width`` is in inches, of a column of the paper; ``against`` as in ``Comparison.plot``.
     """
     report = found.save(folder, figure_width=figure_width, against=against) / "report.html"
-    about = "; ".join(facts(found.settings))
-    report.with_name("table.tex").write_text(latex(found.lines, table(found.lines), about), encoding="utf-8")
+    columns, several = table(found.lines), len({line.weights for line in found.lines if not line.centralized}) > 1
+    about = "; ".join(fact for fact in facts(found.settings) if not (several and fact.endswith(" weights")))
+    report.with_name("table.tex").write_text(latex(found.lines, columns, about), encoding="utf-8")
     summary.write(summary.summary(found, fields(found.settings), against=against), report.parent)
     report.write_text(page(found, against=against), encoding="utf-8")
     return report

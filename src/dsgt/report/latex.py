@@ -19,7 +19,8 @@ SPECIAL = {
 
 
 def latex(lines: Sequence[MethodRuns], columns: Sequence[Column], caption: str) -> str:
-    """A ``table`` with a caption; bold as in the columns. Needs \\usepackage{booktabs}."""
+    """A ``table`` with a caption; bold as in the columns. Needs booktabs, and graphicx, which narrows what is wider
+    than the paper's column."""
     rows = [
         " & ".join([escaped(line.title or line.method), *(_cell(column, k) for column in columns)])
         for k, line in enumerate(lines)
@@ -30,16 +31,17 @@ def latex(lines: Sequence[MethodRuns], columns: Sequence[Column], caption: str) 
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{escaped(caption)}}}",
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"  \begin{{tabular}}{{{kinds}}}",
         r"    \toprule",
         rf"    {headings} \\",
         r"    \midrule",
         *(rf"    {row} \\" for row in rows),
         r"    \bottomrule",
-        r"  \end{tabular}",
+        r"  \end{tabular}}",
         r"\end{table}",
     ]
-    return "% \\usepackage{booktabs}\n" + "\n".join(body) + "\n"
+    return "% \\usepackage{booktabs,graphicx}\n" + "\n".join(body) + "\n"
 
 
 def escaped(text: str) -> str:
