@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -63,6 +65,32 @@ def test_a_method_gets_weights_that_it_may_use_and_the_result_says_which():
     assert "all weights" in repr(dsgt.fit(linear(), samples(), method=dsgt.SGD(), **SMALL))
 
 
+def test_a_matrix_of_weights_stands_for_their_name():
+    W = topologies.metropolis(topologies.ring(4))
+    given = dsgt.fit(linear(), samples(), **SMALL, weights=W)
+    assert torch.equal(given.x, dsgt.fit(linear(), samples(), **SMALL).x)
+    assert repr(given).startswith("dsgt, 4 nodes, equal, given weights")
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float32, torch.float64])
+def test_data_follow_the_modules_precision_or_the_one_that_is_asked_for(dtype: torch.dtype | None):
+    """NumPy's numbers are float64 where nobody says anything."""
+    features, targets = samples()
+    module = nn.Linear(3, 2)
+    found = dsgt.fit(module, (features.numpy(), targets.numpy()), (features, targets), **SMALL, dtype=dtype)
+    expected = dtype or torch.float32
+    assert found.x.dtype == found.model.weight.dtype == expected
+    assert found.model(features.to(expected)).shape == (64, 2)
+    assert module.weight.dtype == torch.float32
+
+
+def test_a_model_by_the_name_of_ones_own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mynets.py").write_text("from torch import nn\n\n\ndef net(width):\n    return nn.Linear(3, width)\n")
+    monkeypatch.chdir(tmp_path)
+    found = dsgt.fit("mynets:net:width=2", samples(), **SMALL)
+    assert torch.equal(found.x, dsgt.fit("mynets:net:width=2", samples(), **SMALL).x)
+
+
 def test_a_notebook_shows_its_curves():
     assert dsgt.fit(linear(), samples(), samples(), **SMALL)._repr_png_().startswith(b"\x89PNG")
 
@@ -75,6 +103,15 @@ def test_a_notebook_shows_its_curves():
         ({"graph": "rng"}, "did you mean 'ring'"),
         ({"partition": "foo"}, "expected equal, dirichlet:ALPHA, labels:COUNT or groups"),
         ({"epochs": 0}, "epochs is 0; give how often"),
+        ({"weights": torch.eye(3)}, "the weights have 3 nodes, but nodes is 4"),
+        ({"weights": torch.tensor([[1.0, 0], [0.5, 0.5]]), "nodes": 2}, "dsgt needs"),
+        ({"batch": 0}, "batch is 0; give how many samples"),
+        ({"evaluations": 5}, "no argument of dsgt.fit called 'evaluations'"),
+        ({"weight_deacy": 0.1}, "did you mean 'weight_decay'"),
+        ({"statistics": "mean"}, "statistics is 'mean'; choose own or averaged"),
+        ({"model": "nowhere:net"}, "no module 'nowhere'"),
+        ({"loss": nn.CrossEntropyLoss(reduction="sum")}, "must be the mean over a batch: give"),
+        ({"loss": lambda out, t: nn.functional.cross_entropy(out, t) * len(t)}, "must be the mean over a batch: give"),
         ({"model": 3}, "model is a int; expected an nn.Module"),
         ({"model": lambda: 3}, "model gives a int; expected an nn.Module"),
     ],

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import math
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -481,6 +485,104 @@ def test_finished_runs_of_objects_are_known_by_text_and_data(tmp_path: Path, mon
     assert runs(methods=[Halved(), dsgt.DPSGD()]) == 3
     monkeypatch.setattr("dsgt.source._texts", lambda kind: ["another text"])
     assert runs() == 3
+
+
+class Plain(dsgt.DSGT):
+    """As people write classes."""
+
+    def __init__(self, beta: float = 0.5) -> None:
+        object.__setattr__(self, "beta", beta)
+
+    def update(self, s, g, mix, lr):
+        return super().update(s, g, mix, self.beta * lr)
+
+
+def test_objects_of_a_plain_class_differ_by_what_they_were_given(tmp_path: Path):
+    given = {"problem": quadratic(0), "graph": "ring"} | SMALL | {"lrs": (0.05,), "seeds": 1}
+    both = dsgt.compare(methods=[Plain(0.1), Plain(0.9)], **given)
+    assert [line.method for line in both.lines] == ["Plain(beta=0.1)", "Plain(beta=0.9)"]
+    losses = [line.loss for line in both.lines]
+    assert losses[0] != losses[1]
+    kept = [dsgt.compare(methods=[Plain(beta)], folder=tmp_path, **given).lines[0].loss for beta in (0.1, 0.9, 0.1)]
+    assert kept == [*losses, losses[0]]
+    moved = [dsgt.compare(methods=[Plain(beta)], momentum=0.5, **given).lines[0].loss for beta in (0.1, 0.9)]
+    assert moved[0] != moved[1], "what asks an oracle is still the method that was given"
+    with pytest.raises(ValueError, match="two different methods are called Plain"):
+        dsgt.compare(methods=[Plain(torch.tensor(1 + v)) for v in (1e-6, 2e-6)], **given)
+
+
+def test_a_plain_class_by_name_goes_on_in_the_folder_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = inspect.getsource(Plain).replace("dsgt.DSGT", "dsgt.DSGT", 1)
+    (tmp_path / "plainly.py").write_text(f"import dsgt\n\n\n{text}")
+    monkeypatch.chdir(tmp_path)
+    losses = []
+    for beta in ("0.1", "0.9"):
+        code, says = command("compare", f"plainly:Plain:beta={beta}", *FLAGS, "--workers", "1", "--out", "out")
+        assert code == 0, says
+        losses.append(json.loads(Path("out/rows.jsonl").read_text().splitlines()[-1])["loss"])
+    assert losses[0] != losses[1]
+    code, says = command("compare", "plainly:Plain", "plainly:Plain:beta=0.5", *FLAGS, "--workers", "1", "--out", "out")
+    assert code == 0, says
+
+
+def kept_by(value: object):
+    def f() -> object:
+        return value
+
+    return f
+
+
+def test_a_function_counts_with_the_values_that_it_kept():
+    assert source(kept_by(0.1)) == source(kept_by(0.1)) != source(kept_by(2))
+    for a, b in (
+        (torch.ones(3), torch.zeros(3)),
+        (np.ones(3), np.ones(4)),
+        ({"a": [1, 2]}, {"a": [1, 3]}),
+        (Plain(0.1), Plain(0.2)),
+        (kept_by(1), kept_by(2)),
+        ({1, 2}, {1, 3}),
+        (torch.nn.Dropout(0.1), torch.nn.Dropout(0.2)),
+    ):
+        assert source(kept_by(a)) != source(kept_by(b)), a
+    around: list[object] = []
+    around.append(around)
+    assert source(kept_by(around)) == source(kept_by(around))
+    for thing in (np.random.default_rng(0), torch.Generator(), print, Path("a"), math):
+        assert source(kept_by(thing)) == source(kept_by(thing)), "the same in every process: no address"
+
+
+READS = """
+import math
+
+import numpy as np
+
+P = {p}
+UNUSED = {unused}
+
+
+def helps():
+    return P
+
+
+def f(x):
+    return [helps() for _ in range(3)] + [math.pi, np.ones(2)]
+
+
+class Own:
+    beta = property(lambda self: P)
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "helps", "Own"])
+def test_what_was_typed_into_a_script_counts_with_the_globals_that_it_reads(name: str, tmp_path: Path):
+    def text(number: int, **values: int) -> str:
+        path = tmp_path / f"{number}.py"
+        path.write_text(READS.format(**values))
+        return source(runpy.run_path(str(path), run_name="__main__")[name])
+
+    first = text(0, p=1, unused=1)
+    assert text(1, p=1, unused=2) == first
+    assert text(2, p=2, unused=1) != first
 
 
 def test_the_text_of_a_module_is_its_file_those_beside_it_and_nothing_of_dsgt(mine: Path):

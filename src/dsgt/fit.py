@@ -6,6 +6,7 @@ import copy
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 from dsgt import metrics
 from dsgt.algorithms.named import label
 from dsgt.algorithms.named import method as named_method
-from dsgt.core import Algorithm
+from dsgt.core import Algorithm, Weights
 from dsgt.data.augment import named_augmentation
 from dsgt.data.names import named_partition
 from dsgt.data.samples import DataLike, Samples, as_samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.extras import explained
+from dsgt.factories import Factory
 from dsgt.flat import views
 from dsgt.notebook import progress
 from dsgt.oracles import Momentum
@@ -29,16 +31,24 @@ from dsgt.problems.per_node import Loss
 from dsgt.problems.training import Augment
 from dsgt.randomness import seeded
 from dsgt.run import Schedule, Spent
+from dsgt.run import run as run_untold
 from dsgt.schedules import named_schedule
 from dsgt.statistics import averaged
 from dsgt.text import nearest
 from dsgt.theory.diverged import run
+from dsgt.topologies.changing import as_weights
+from dsgt.topologies.matrix import MatrixLike
+from dsgt.topologies.needs import complaints
 from dsgt.topologies.usable import usable_weights
 from dsgt.topologies.weights import WEIGHTS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+OPTIONS = signature(run_untold).parameters.keys() - {"algorithm", "problem", "network", "rounds", "lr", "seed"}
+"""Arguments of ``run`` that ``fit`` passes on."""
+GIVEN = "given"
+"""What a matrix of weights is called."""
 EACH = 32
 """Samples of a node in a round, by default and on average."""
 
@@ -95,7 +105,7 @@ def fit(
     nodes: int = 16,
     partition: str = "equal",
     graph: str = "ring",
-    weights: str = "metropolis",
+    weights: str | MatrixLike | Weights = "metropolis",
     epochs: float = 10,
     batch: int | None = None,
     lr: Schedule = 0.1,
@@ -104,6 +114,8 @@ def fit(
     weight_decay: float = 0.0,
     augment: str | Augment | None = None,
     loss: Loss | None = None,
+    statistics: str = "own",
+    dtype: torch.dtype | None = None,
     eval_samples: int | None = None,
     node_accuracy: bool = True,
     seed: int = 0,
@@ -111,20 +123,24 @@ def fit(
 ) -> Fitted:
     """Train a module on data that are spread over simulated nodes, with one method, and give the mean model.
 
-    ``model`` is a module, a function that makes one, or a name: lenet, mlp, resnet20, transformer, with arguments as in
-    ``resnet20:norm=batch``. ``partition`` says who holds what (equal, dirichlet:ALPHA, labels:COUNT, groups), ``batch``
-    how many samples all nodes look at in a round (by default 32 a node). The loss is the cross entropy for classes, the
-    squared error for real targets.
+    ``model`` is a module, a function that makes one, or a name: lenet, mlp, resnet20, transformer, with arguments
+    as in ``resnet20:norm=batch``, or ``module:name``. ``weights`` is a rule's name or the matrix itself.
+    ``partition`` says who holds what (equal, dirichlet:ALPHA, labels:COUNT, groups), ``batch`` how many samples all
+    nodes look at in a round (by default 32 a node). The loss is the cross entropy for classes, the squared error
+    for real targets, or a function of outputs and targets that gives the mean over a batch.
 
-    ``schedule`` changes the learning rate: cosine, linear or step, as in ``cosine:warmup=0.05``. With ``momentum`` beta
-    the method is given m' = beta m + (1 - beta) g in the place of gradients g; ``weight_decay`` is the lambda of a
-    penalty (lambda/2) |x|^2, which the loss shown includes; ``augment`` is flip, crop, crop-flip or a function of a
-    batch and a generator. ``eval_samples`` measures on so many samples only, ``node_accuracy=False`` the mean model
-    only. ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others. A notebook shows how far it
-    is.
+    ``schedule`` changes the learning rate: cosine, linear or step, as in ``cosine:warmup=0.05``. With ``momentum``
+    beta the method is given m' = beta m + (1 - beta) g in the place of gradients g; ``weight_decay`` is the lambda
+    of a penalty (lambda/2) |x|^2, which the loss shown includes; ``augment`` is flip, crop, crop-flip or a function
+    of a batch and a generator; ``statistics`` says with whose BatchNorm statistics a node's model is measured, its
+    "own" or the "averaged" ones. Numbers are of the ``dtype``, that of the module's parameters by default, whatever
+    the data are. ``eval_samples`` measures on so many samples only, ``node_accuracy=False`` the mean model only.
+    ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others. A notebook shows how far it is.
     """
-    if weights not in WEIGHTS:
-        raise ValueError(nearest(weights, WEIGHTS, "rule of weights"))
+    if unknown := [name for name in options if name not in OPTIONS]:
+        raise TypeError(nearest(unknown[0], (*signature(fit).parameters, *OPTIONS), "argument of dsgt.fit"))
+    if batch is not None and batch < 1:
+        raise ValueError(f"batch is {batch}; give how many samples all nodes look at in a round, at least 1")
     if not epochs > 0:
         raise ValueError(f"epochs is {epochs}; give how often all samples are looked at, above 0")
     if callable(lr) and schedule != "constant":
@@ -133,19 +149,22 @@ def fit(
     algorithm = named_method(method) if isinstance(method, str) else method
     if momentum:
         algorithm = algorithm.asking(Momentum(momentum))
-    W, rule = usable_weights(label(algorithm), algorithm.needs, graph, nodes, weights)
+    W, rule = _weights(algorithm, graph, nodes, weights)
     data = as_samples(train)
     shards = named_partition(partition, data, nodes, seed=seed)
     module = _named(model, data, seed) if isinstance(model, str) else _module(model, seed)
+    dtype = dtype or next((p.dtype for p in module.parameters()), torch.float32)
+    module = copy.deepcopy(module).to(dtype)
     problem = Model(
         module,
-        data,
+        data.to(dtype=dtype),
         shards,
         WithReplacement(batch=batch or max(nodes, min(len(data), EACH * nodes))),
         loss=loss or (nn.functional.cross_entropy if data.labelled else squared_error),
-        test=test,
+        test=None if test is None else as_samples(test).to(dtype=dtype),
         l2=weight_decay,
         augment=named_augmentation(augment) if isinstance(augment, str) else augment,
+        statistics=statistics,
         strategy="loop",  # named: a strategy found by measuring may differ in the last bits tomorrow
     )
     if eval_samples is not None:
@@ -160,13 +179,30 @@ def fit(
     found = run(
         algorithm, problem, W, rounds=rounds, lr=lr if callable(lr) else scheduled(lr, rounds), seed=seed, **given
     )
-    about = f"{label(algorithm)}, {nodes} nodes, {partition}, {graph} graph, {rule} weights"
+    about = f"{label(algorithm)}, {nodes} nodes, {partition}{f', {graph} graph' * (rule != GIVEN)}, {rule} weights"
     trained = _at(module, found.x.mean(dim=0), averaged(found.kept) if found.kept else {})
     return Fitted(trained, found.rows, found.x, about, found.spent)
 
 
 def _said(row: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in row.items())
+
+
+def _weights(
+    algorithm: Algorithm[Any], graph: str, nodes: int, weights: str | MatrixLike | Weights
+) -> tuple[Weights, str]:
+    """And what they are called."""
+    name = label(algorithm)
+    if isinstance(weights, str):
+        if weights not in WEIGHTS:
+            raise ValueError(nearest(weights, WEIGHTS, "rule of weights"))
+        return usable_weights(name, algorithm.needs, graph, nodes, weights)
+    W = as_weights(weights)
+    if W.nodes != nodes:
+        raise ValueError(f"the weights have {W.nodes} nodes, but nodes is {nodes}")
+    if why := complaints(algorithm.needs, W):
+        raise ValueError(f"{name} {why[0]}")
+    return W, GIVEN
 
 
 def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -183,7 +219,11 @@ def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
 
 def _named(model: str, data: Samples, seed: int) -> nn.Module:
     kind = named_model(model)
-    if not isinstance(kind, str) or kind == "logistic":
+    if isinstance(kind, Factory):
+        with seeded(seed):
+            made: nn.Module = kind.make(nn.Module, seed=seed)
+        return made
+    if kind == "logistic":
         raise ValueError(f"model is {model!r}; expected one of {', '.join(BUILT_IN)}, or a module")
     return built_in(kind, tuple(data.features.shape[1:]), data.classes, seed)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Weights, parameters
-from dsgt.source import source
+from dsgt.source import attributes, source, value
 
 SAMPLE = 1 << 20
 """Numbers of a tensor that are looked at one by one."""
@@ -20,16 +20,20 @@ _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def method(algorithm: object, *, common: bool = False) -> str:
-    """Its name, and its parameters where it has some; ``common``: only those that are the same at all nodes."""
+    """Its name, and its parameters where it has some, and what else one's own was given; ``common``: only those that
+    are the same at all nodes."""
     asked = [f for f in parameters(algorithm) if not (common and f.metadata.get("own"))]
-    values: dict[str, object] = {f.name: getattr(algorithm, f.name) for f in asked}
-    given = [f"{name}={_words(value)}" for name, value in values.items() if value is not None]
+    fields: dict[str, object] = {f.name: getattr(algorithm, f.name) for f in asked}
+    given = [f"{name}={_words(v)}" for name, v in fields.items() if v is not None]
+    if not type(algorithm).__module__.startswith("dsgt."):
+        known = {f.name for f in parameters(algorithm)}
+        given += [f"{name}={value(v)}" for name, v in attributes(algorithm).items() if name not in known]
     return f"{type(algorithm).__name__}({', '.join(given)})"
 
 
-def _words(value: object) -> object:
+def _words(given: object) -> object:
     """Where a function lies in memory is another place in every process."""
-    return f"{value.__qualname__} {source(value)}".strip() if inspect.isroutine(value) else value
+    return f"{given.__qualname__} {source(given)}".strip() if inspect.isroutine(given) else given
 
 
 def weights(given: Weights) -> str:

@@ -81,7 +81,7 @@ def compare(
         while some := schedule.next():
             here = {job: known[text] for job in some if (text := _text(job.key)) in known} if known else {}
             for job, found in here.items():
-                keep(job, found)
+                keep(job, [row | job.label for row in found])  # it may have had another name
             left += [job for job in some if job not in here]
         return left
 

@@ -15,7 +15,7 @@ from dsgt.core import Algorithm, Matrix, parameters
 from dsgt.factories import Factory
 from dsgt.late import nx
 from dsgt.problems.base import Problem
-from dsgt.source import source
+from dsgt.source import attributes, source
 from dsgt.topologies.matrix import as_matrix
 
 GIVEN = "given"
@@ -70,9 +70,11 @@ def _method(thing: Any, objects: Objects) -> str:
     made = own_method(Factory(getattr(thing, "__name__", repr(thing)), "method", thing, {}))
     name = label(made)
     if name == repr(made):
-        changed = [f"{f.name}={v}" for f in parameters(made) if (v := getattr(made, f.name)) != f.default]
+        fields = {f.name: f.default for f in parameters(made)}
+        given = {name: getattr(made, name) for name in fields} | attributes(made)
+        changed = [f"{k}={v}" for k, v in given.items() if k not in fields or v != fields[k]]
         name = type(made).__name__ + (f"({', '.join(changed)})" if changed else "")
-    if objects.methods.setdefault(name, made) != made:
+    if fingerprint.method(objects.methods.setdefault(name, made)) != fingerprint.method(made):
         raise ValueError(f"two different methods are called {name}; give one of the classes another name")
     return name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import field, is_dataclass, make_dataclass
+from dataclasses import field, make_dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Self, TypeAlias
 
@@ -17,7 +17,7 @@ from dsgt.core.mix import Mix
 from dsgt.core.needs import Needs
 from dsgt.core.network import Network
 from dsgt.core.oracle import Gradient, Local, Oracle
-from dsgt.core.parameters import check_ranges, parameters
+from dsgt.core.parameters import check_ranges
 from dsgt.core.state import S, settle
 
 Eigenvalues: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -103,11 +103,7 @@ class Algorithm(ABC, Generic[S]):
             )
         if type(oracle) is Gradient:
             return self
-        if not is_dataclass(self):
-            raise TypeError(f"{type(self).__name__} is no dataclass, so no oracle can be added; make it a frozen one")
-        values = {f.name: getattr(self, f.name) for f in parameters(self)}
-        made: Algorithm[S] = _asking(type(self))(**values, oracle=oracle)
-        return made
+        return _remade(self, _asking(type(self)), vars(self) | {"oracle": oracle})
 
     def fitted(self, network: Network, f: Local) -> Algorithm[S]:
         """The same method with the parameters that it leaves open taken from the network that it has made, and from
@@ -166,7 +162,16 @@ def _asking(kind: type[Algorithm[S]]) -> type[Algorithm[S]]:
 def without_oracle(algorithm: Algorithm[S]) -> Algorithm[S]:
     """The method to which ``Algorithm.asking`` has added an oracle; itself where it has not."""
     kind = vars(type(algorithm)).get("_plain")
-    return algorithm if kind is None else kind(**{f.name: getattr(algorithm, f.name) for f in parameters(kind)})
+    if kind is None:
+        return algorithm
+    return _remade(algorithm, kind, {name: v for name, v in vars(algorithm).items() if name != "oracle"})
+
+
+def _remade(algorithm: Algorithm[S], kind: type[Algorithm[S]], values: dict[str, Any]) -> Algorithm[S]:
+    """With all that it was given: a class of one's own may take other arguments than its fields."""
+    made = object.__new__(kind)
+    vars(made).update(values)
+    return made
 
 
 def _again(made: Algorithm[S]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -277,6 +278,19 @@ class ModuleError(ValueError):
     """A module that these samples cannot train."""
 
 
+def _check_mean(loss: Loss, outputs: Tensor, targets: Tensor, value: float) -> None:
+    """A batch twice over has the same mean, but not the same sum."""
+    if not isinstance(outputs, Tensor) or not math.isfinite(value) or not value:
+        return
+    with torch.no_grad():
+        twice = float(loss(torch.cat([outputs, outputs]), torch.cat([targets, targets])))
+    if abs(twice - value) > 0.1 * abs(value):
+        raise ValueError(
+            f"the loss of {len(targets)} samples is {value:.4g}, and {twice:.4g} if each is there twice, but it must "
+            "be the mean over a batch: give one with reduction='mean'"
+        )
+
+
 def _evaluated(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode."""
     return copy.deepcopy(module).eval()
@@ -307,6 +321,7 @@ def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | N
         raise ValueError(
             f"the loss gives a tensor of shape {tuple(value.shape)}, but it must be one number, the mean over the batch"
         )
+    _check_mean(flat.loss, outputs, targets, float(value))
     if augment is not None:
         features = training.check_augmentation(augment, features)
     node, least = (0, 1) if batch is None else (int(batch.argmin()), int(batch.min()))
