@@ -16,7 +16,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 ROOMS = """
     _version text late
-    extras factories notebook source randomness threads processes buffers flat layout statistics
+    extras paper_figure factories notebook source randomness threads processes buffers flat layout statistics
     constraints schedules
     core
     oracles

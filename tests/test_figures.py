@@ -21,7 +21,8 @@ from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.algorithms.named import method, title
 from dsgt.cli import app
 from dsgt.commands.options import inches
-from dsgt.comparison.figure import COLOURS, STYLE, figure, looks, scale
+from dsgt.comparison.figure import figure, looks
+from dsgt.paper_figure import COLOURS, STYLE, scale
 from dsgt.report.latex import latex
 from dsgt.report.results import Column, table
 from support.invented_comparison import comparison

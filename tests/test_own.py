@@ -508,7 +508,7 @@ def test_objects_of_a_plain_class_differ_by_what_they_were_given(tmp_path: Path)
     moved = [dsgt.compare(methods=[Plain(beta)], momentum=0.5, **given).lines[0].loss for beta in (0.1, 0.9)]
     assert moved[0] != moved[1], "what asks an oracle is still the method that was given"
     with pytest.raises(ValueError, match="two different methods are called Plain"):
-        dsgt.compare(methods=[Plain(torch.tensor(1 + v)) for v in (1e-6, 2e-6)], **given)
+        dsgt.compare(methods=[Plain(torch.full((2,), 1 + v)) for v in (1e-6, 2e-6)], **given)
 
 
 def test_a_plain_class_by_name_goes_on_in_the_folder_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

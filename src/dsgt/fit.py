@@ -75,7 +75,7 @@ class Fitted:
         with explained():
             import matplotlib as mpl
 
-            from dsgt.comparison.figure import AGREE, COLOURS, LABELS, STYLE, panels, scale
+            from dsgt.paper_figure import AGREE, COLOURS, LABELS, STYLE, panels, scale
 
         shown = [key for key in ("loss", "consensus", "accuracy") if key in self.rows[0]]
         with mpl.rc_context(STYLE):

@@ -11,8 +11,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dsgt.comparison.figure import AGREE, STYLE, legend, looks, panels, scale
+from dsgt.comparison.figure import legend, looks
 from dsgt.comparison.method_runs import MethodRuns
+from dsgt.paper_figure import AGREE, STYLE, panels, scale
 
 LABELS = {
     "loss": "training loss",
