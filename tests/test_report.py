@@ -16,6 +16,7 @@ import dsgt
 from dsgt import topologies
 from dsgt.comparison import Comparison, Settings
 from dsgt.comparison.notes import notes
+from dsgt.comparison.paired import difference
 from dsgt.report import page
 from dsgt.report.curves import curves
 from dsgt.report.rerun import python
@@ -176,6 +177,15 @@ def test_accuracies_are_ranked_by_a_paired_test_that_knows_how_many_pairs_there_
     column = next(c for c in table(found.lines) if c.heading == "accuracy")
     assert column.cells[0] == "92.2 ± 1.9 %"
     assert column.best == {2, 3}, "extra is not told from dpsgd either, who is above the others"
+
+
+def test_accuracies_are_compared_as_differences_and_losses_as_ratios():
+    """Of small numbers whose differences are all alike the ratios are not."""
+    low, high = [0.001, 0.2, 0.4, 0.3], [0.011, 0.211, 0.412, 0.311]
+    found = accurate(dsgt=high, dpsgd=low)
+    assert next(c for c in table(found.lines) if c.heading == "accuracy").best == {0}
+    assert "above dpsgd" in verdict(found.lines)[1]
+    assert difference(high, low, 1, shares=False).low > 0 > difference(high, low, 1).low
 
 
 def test_nothing_is_ranked_with_two_seeds_or_at_the_edge_of_a_grid():
