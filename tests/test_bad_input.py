@@ -144,3 +144,10 @@ def test_absurd_settings_are_refused_at_once(
     assert done.exit_code == 2
     assert words in " ".join(done.output.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_seed_below_0_is_refused(tmp_path: Path):
+    done = CliRunner().invoke(app, ["train", "dsgt", "--seed", "-1", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "error: seed is -1; seeds are whole numbers from 0 on" in " ".join(done.output.split())
+    assert not (tmp_path / "out").exists()

@@ -78,6 +78,25 @@ def test_tensors_are_found_by_their_names_and_bytes_are_pixels(tmp_path: Path, s
     assert len(test) == 5
 
 
+@pytest.mark.parametrize(("word", "scaled"), [("yes", True), ("1", True), ("no", False), ("0", False)])
+def test_truth_is_told_in_words(frame: pd.DataFrame, tmp_path: Path, word: str, scaled: bool):
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    train, _ = table(tmp_path / "mine.csv", target="kind", scale=word)
+    assert (train.features.mean(dim=0).abs().max() < 1e-12) == scaled  # sums of 24 numbers, in double precision
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_images_and_labels_that_are_bytes_can_be_trained_on(tmp_path: Path, model: str):
+    draw = np.random.default_rng(0)
+    pixels, labels = draw.integers(0, 256, (N, 4, 4), dtype=np.uint8), draw.integers(0, 3, N, dtype=np.uint8)
+    np.savez(tmp_path / "mine.npz", x_train=pixels, y_train=labels, x_test=pixels[:5], y_test=labels[:5])
+    given = {"nodes": 2, "graph": "path", "batch": 8, "partition": "equal", "model": model}
+    problem = dsgt.Settings(data=str(tmp_path / "mine.npz"), **given).problem(0)
+    x = problem.start(0).expand(2, -1)
+    assert problem.oracle(0)(x, 0).isfinite().all()
+    assert problem.accuracy(x).isfinite().all()
+
+
 def test_a_pair_of_pairs_of_tensors_is_train_and_test(tmp_path: Path):
     pair = (torch.randn(N, 3), torch.arange(N) % 2)
     torch.save((pair, (pair[0][:4], pair[1][:4])), tmp_path / "a.pt")
@@ -122,6 +141,12 @@ def here(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     frame.drop(columns=["a", "b", "size"]).assign(note="text").to_csv(tmp_path / "words.csv", index=False)
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     (tmp_path / "broken.npz").write_bytes(b"no zip file")
+    (tmp_path / "broken.pt").write_bytes(b"no zip file")
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "module.pt")
+    (tmp_path / "head.csv").write_text("a,b,kind\n")
+    (tmp_path / "only.csv").write_text("kind\n0\n1\n")
+    (tmp_path / "twice.csv").write_text("a,a,kind\n1,2,0\n3,4,1\n")
+    (tmp_path / "one.csv").write_text("a,kind\n" + "1,0\n2,0\n" * 8)
     pictures(tmp_path / "photos", 10)
     (tmp_path / "photos" / "empty" / "one").mkdir(parents=True)
     (tmp_path / "hollow" / "a").mkdir(parents=True)
@@ -148,12 +173,22 @@ def test_the_commands_take_files(here: Path, data: str, model: str):
     [
         ("mine.csv", "mine.csv needs a target: write mine.csv:target=COLUMN, one of a, b, kind, size"),
         ("mine.csv:target=knd", "there is no column of mine.csv called 'knd'; did you mean 'kind'?"),
-        ("mine.csv:goal=kind", "cannot be called: got an unexpected keyword argument 'goal'"),
+        ("mine.csv:goal=kind", "unexpected keyword argument 'goal'; mine.csv takes target, test, scale, seed"),
+        ("mine.csv:taget=kind", "did you mean 'target'? mine.csv takes target, test, scale, seed"),
+        ("mine.csv:target=kind,scale=maybe", "scale is 'maybe'; give true or false"),
+        ("mine.csv:target=kind,seed=-1", "seed is -1; seeds are whole numbers from 0 on"),
+        ("head.csv:target=kind", "head.csv has no rows below its header"),
+        ("only.csv:target=kind", "only.csv has no column besides the target kind"),
+        ("twice.csv:target=kind", "twice.csv has several columns called a; give each a name of its own"),
+        ("one.csv:target=kind", "all training samples have the label 0, and nothing can be learned from one class"),
+        ("broken.pt", "broken.pt holds no tensors, or other things beside them (a module, objects)"),
+        ("module.pt", "module.pt holds no tensors, or other things beside them (a module, objects)"),
+        ("photos:grey=2", "grey is 2; give true or false"),
         ("mine.csv:target=kind,test=2", "test is 2.0, but it is the share of samples kept for testing"),
         ("words.csv:target=kind", "note in words.csv are not numbers"),
         ("nowhere.csv:target=kind", "there is no file nowhere.csv in"),
         ("other.npz", "other.npz holds a; expected ('x_train', 'y_train', 'x_test', 'y_test') or"),
-        ("broken.npz", "the data 'broken.npz' failed"),
+        ("broken.npz", "the data 'broken.npz' failed: broken.npz is not an .npz file"),
         ("hollow", "hollow has no pictures"),
         ("hollow/a", "hollow/a has 0 folders; expected one folder of pictures for each of several classes"),
     ],

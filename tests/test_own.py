@@ -27,6 +27,7 @@ from support.launch import HANGING, TESTS, environment, launch
 
 CODE = """
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -75,6 +76,102 @@ class Bare(dsgt.DPSGD):
         return x
 
 
+class Wide(dsgt.DSGT):
+    def update(self, s, g, mix, lr):
+        return super().update(s, g.double(), mix, lr)
+
+
+class Grown(dsgt.DSGT):
+    def update(self, s, g, mix, lr):
+        new = super().update(s, g, mix, lr)
+        return new._replace(g=new.g[:, :2])
+
+
+class Cast(dsgt.DSGT):
+    def update(self, s, g, mix, lr):
+        new = super().update(s, g, mix, lr)
+        return new._replace(g=new.g.double())
+
+
+class Halves(dsgt.DSGT):
+    def update(self, s, g, mix, lr):
+        g.mul_(0.5)
+        return super().update(s, g, mix, lr)
+
+
+class Absent(dsgt.DSGT):
+    def update(self, s, g, mix, lr):
+        return super().update(s, g * float("nan"), mix, lr)
+
+
+class Number(dsgt.DPSGD):
+    def init(self, x, mix):
+        return NumberState(x, 0)
+
+
+class NumberState(NamedTuple):
+    x: torch.Tensor
+    k: int
+
+
+@dataclass(frozen=True)
+class rocket(dsgt.DSGT):
+    beta: float = 0.5
+
+
+def not_finite():
+    module = nn.Linear(3, 2)
+    nn.init.constant_(module.bias, float("nan"))
+    return module
+
+
+class Logarithm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return (self.layer(x) - 1e9).log()
+
+
+def ends():
+    raise SystemExit(3)
+
+
+def halved(features, generator):
+    return features[:, :2]
+
+
+def lists():
+    return ([[1.0], [2.0]], [0, 1]), None
+
+
+def single():
+    (x, y), test = load()
+    return (x, 0 * y), test
+
+
+def columns():
+    (x, y), test = load()
+    return (x, y[:, None]), None
+
+
+def real_classes():
+    (x, y), test = load()
+    return (x, y.float()), None
+
+
+def labels(kind):
+    (x, y), (u, v) = load()
+    kind = getattr(torch, kind)
+    return (x, y.to(kind)), (u.numpy(), v.to(kind).numpy())
+
+
+def half_real(node):
+    (x, y), test = load()
+    return (x, y.float() if node == 3 else y), test
+
+
 def narrow():
     return nn.Linear(2, 2)
 
@@ -101,7 +198,7 @@ def arrays():
 
 
 def alike(node):
-    return (torch.ones(5, 3), torch.zeros(5).long()), None
+    return (torch.ones(5, 3), torch.arange(5) % 2), None
 
 
 def pair():
@@ -182,9 +279,10 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a module ``mine`` that is not on Python's path."""
     (tmp_path / "mine.py").write_text(CODE)
     (tmp_path / "falls.py").write_text("1 / 0\n")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
-    for name in ("mine", "falls"):
+    for name in ("mine", "falls", "leaves"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield tmp_path
     sys.modules.pop("mine", None)
@@ -239,6 +337,24 @@ def test_arrays_are_as_good_as_tensors(mine: Path):
     assert torch.equal(one.test.targets, two.test.targets)
 
 
+@pytest.mark.parametrize("model", ["logistic", "mine:small"])
+@pytest.mark.parametrize("kind", ["uint8", "int32", "bool"])
+def test_labels_of_any_whole_type_are_classes(mine: Path, kind: str, model: str):
+    given = {"nodes": 4, "graph": "ring", "batch": 8, "model": model}
+    one, two = (dsgt.Settings(data=f"mine:{d}", **given).problem(0) for d in ("load", f"labels:kind={kind}"))
+    x = torch.zeros(4, one.dim)
+    assert torch.equal(one.oracle(0)(x, 0), two.oracle(0)(x, 0))
+    assert torch.equal(one.accuracy(x), two.accuracy(x))
+    assert two.test.targets.dtype == torch.int64
+
+
+def test_a_name_has_no_emoji_codes(mine: Path):
+    code, says = command("train", "mine:rocket:beta=0.3", "--data", "mine:load", *FLAGS[:-2], "--out", "out")
+    assert code == 0, says
+    assert "mine:rocket:beta=0.3, metropolis weights" in says
+    assert "\N{ROCKET}" not in says
+
+
 def test_nodes_with_the_same_samples_each_hold_them(mine: Path):
     problem = dsgt.Settings(data="mine:alike", nodes=4, graph="ring", batch=8).problem(0)
     assert (len(problem.data), problem.shards.sizes.tolist()) == (20, [5] * 4)
@@ -267,7 +383,8 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         (["mine:Slow:share"], "'share' in 'mine:Slow:share' is not key=value"),
         (["mine:Slow:share=1,share=2"], "share is given twice"),
         (["mine:Slow:share=-1"], "the method 'mine:Slow:share=-1' failed: share of Slow is -1"),
-        (["mine:Slow:pace=1"], "cannot be called: got an unexpected keyword argument 'pace'; give arguments as in"),
+        (["mine:Slow:pace=1"], "cannot be called: got an unexpected keyword argument 'pace'; mine:Slow takes share"),
+        (["mine:Slow:shar=1"], "did you mean 'share'? mine:Slow takes share"),
         (["mine:quick:share=1"], "the method 'mine:quick:share=1' is an object and takes no arguments"),
         (["dsgt", "--model", "mine:nothing"], "the model 'mine:nothing' gives a NoneType; expected Module"),
         (["dsgt", "--model", "mine:deep"], "'mine:deep' cannot be called: missing a required argument: 'depth'"),
@@ -276,7 +393,32 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         (["mine:Old"], "the method 'mine:Old' failed in init: TypeError: Old.init() missing 2 required"),
         (["mine:Bare"], "the method 'mine:Bare' gives a Tensor in init; expected init(self, x, mix) and update("),
         (["mine:Flat"], "'mine:Flat' gives in update is torch.float64 (5,), but the models are torch.float64 (4, 5)"),
-        (["mine:Written"], "update of the method 'mine:Written' writes into its arguments (x), which are used again"),
+        (["mine:Written"], "update of the method 'mine:Written' writes into its arguments (s.x), which are used again"),
+        (["mine:Halves"], "update of the method 'mine:Halves' writes into its arguments (g), which are used again"),
+        (["mine:Absent"], "the method 'mine:Absent' gives an x that is not finite (NaN or infinite) in update"),
+        (["mine:Wide"], "in update is torch.float64 (4, 5), but the models are torch.float32 (4, 5)"),
+        (["mine:Cast"], "'mine:Cast' makes g of the state torch.float64 (4, 5), but it was torch.float32 (4, 5)"),
+        (["mine:Grown"], "'mine:Grown' makes g of the state torch.float64 (4, 2), but it was torch.float64 (4, 5)"),
+        (["mine:Number"], "the state that the method 'mine:Number' gives in init holds k (int); a state is made of"),
+        (["leaves:Method"], "the method 'leaves:Method' cannot be imported: SystemExit: 3; put what a script does"),
+        (["dsgt", "--model", "mine:ends"], "the model 'mine:ends' failed: SystemExit: 3"),
+        (["dsgt", "--model", "mine:not_finite", "--data", "mine:load", "--batch", "8"],
+         "the model 'mine:not_finite' cannot be trained on these samples: bias of Linear holds numbers that are not"),
+        (["dsgt", "--model", "mine:Logarithm", "--data", "mine:load", "--batch", "8"],
+         "'mine:Logarithm' cannot be trained on these samples: the outputs of Logarithm are not finite (NaN)"),
+        (["dsgt", "--model", "mine:small", "--data", "mine:load", "--batch", "8", "--augment", "flip"],
+         "the augmentation 'flip' cannot take a batch of shape (2, 3) and a generator: ValueError: flip is for images"),
+        (["dsgt", "--model", "mine:small", "--data", "mine:load", "--batch", "8", "--augment", "mine:halved"],
+         "the augmentation 'halved' makes a batch of shape (2, 3) one of (2, 2), which the module or the loss cannot"),
+        (["dsgt", "--data", "mine:lists"], "the features are a list; give a tensor or a numpy array"),
+        (["dsgt", "--data", "mine:single", "--batch", "8"], "all training samples have the label 0, and nothing can"),
+        (["dsgt", "--data", "mine:columns", "--batch", "8"], "but the targets have the shape (40, 1); give one whole"),
+        (["dsgt", "--data", "mine:real_classes", "--model", "mine:small", "--partition", "equal", "--batch", "8"],
+         "the outputs are (2, 2) and the targets torch.float32 (2,), but the squared error of real targets needs"),
+        (["dsgt", "--data", "mine:lacking"], "node 2: the data 'mine:lacking' failed: OSError: the disk"),
+        (["dsgt", "--data", "mine:untested"], "node 1 has no test samples, but others have; give all some, or none"),
+        (["dsgt", "--data", "mine:half_real"], "node 3 has real targets, but node 0 has classes (whole numbers); give"),
+        (["dsgt", "--config", "nowhere.toml"], "there is no file of settings nowhere.toml; give the path of a TOML"),
         (["dsgt", "--model", "mine:narrow", "--data", "mine:load", "--batch", "8"],
          "the model 'mine:narrow' cannot be trained on these samples: the module or the loss cannot take samples of"),
         (["dsgt", "--model", "mine:lazy", "--data", "mine:load", "--batch", "8"],
@@ -364,6 +506,24 @@ def test_a_node_that_cannot_load_its_part_is_named_at_every_node(mine: Path):
             named.spread_problem("mine:untested", "logistic", network, batch=8, seed=0)
 
     on_nodes(untested)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("alone", "all training samples have the label 1, and nothing can be learned from one class"),
+        ("half_real", r"node 3 has real targets, but node 0 has classes \(whole numbers\); give the same kind"),
+    ],
+)
+def test_the_parts_of_real_nodes_are_judged_together(mine: Path, data: str, words: str):
+    with Path("mine.py").open("a") as file:
+        file.write("\n\ndef alone(node):\n    return (torch.randn(6, 3), torch.ones(6).long()), None\n")
+
+    def refused(network) -> None:
+        with pytest.raises(ValueError, match=words):
+            named.spread_problem(f"mine:{data}", "mine:small", network, batch=8, seed=0)
+
+    on_nodes(refused)
 
 
 def test_a_checkpoint_knows_the_parts_of_all_nodes(mine: Path):

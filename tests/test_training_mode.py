@@ -293,8 +293,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"strategy": "vmap"}, "strategy is 'vmap', but this module draws or remembers"),
     ({"statistics": "mine"}, "choose own or averaged"),
     ({"augment": lambda x, g: x[:1]}, "expected as many samples of the same dtype"),
-    ({"augment": lambda x, g: None}, "the augmentation gives NoneType"),
+    ({"augment": lambda x, g: None}, "the augmentation '<lambda>' gives NoneType"),
     ({"augment": lambda x, g: x + torch.rand(1)}, "different samples for the same seed"),
+    ({"augment": lambda x, g: x[:, :, :2]}, r"makes a batch of shape \(2, 1, 4, 4\) one of \(2, 1, 2, 4\), which the"),
     ({"augment": lambda x: x}, "cannot take a batch of shape .* and a generator: TypeError"),
 ]
 
@@ -303,6 +304,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_what_cannot_be_trained_is_refused_before_any_run(options: dict[str, Any], sentence: str):
     with pytest.raises(ValueError, match=sentence):
         problem(**options)
+
+
+def test_samples_may_change_their_shape_where_the_module_takes_both():
+    net = nn.Sequential(nn.Conv2d(1, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    made = problem(net=net, augment=lambda x, g: x[:, :, :2])
+    assert made.oracle(0)(made.start(0).expand(made.nodes, -1), 0).isfinite().all()
 
 
 @pytest.mark.parametrize("sampling", [WithReplacement(batch=[1, 4, 6]), Bernoulli(0.3)], ids=["one", "perhaps one"])

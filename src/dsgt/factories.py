@@ -10,12 +10,13 @@ import difflib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -54,8 +55,7 @@ class Factory:
         try:
             _signature(self.found).bind(**arguments)
         except TypeError as error:
-            how = f"give arguments as in {':'.join(self.text.split(':')[:2])}:key=value"
-            raise ValueError(f"the {self.what} {self.text!r} cannot be called: {error}; {how}") from None
+            raise ValueError(f"the {self.what} {self.text!r} cannot be called: {error}; {self._how(offered)}") from None
         made = self.call(lambda: self.found(**arguments))
         if not isinstance(made, kinds):
             raise ValueError(self._wrong(made, kinds))
@@ -65,9 +65,20 @@ class Factory:
         """What goes wrong in a person's own code is told in one sentence that names it."""
         try:
             return act()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             raise ValueError(f"the {self.what} {self.text!r} failed: {kind}{error}") from error
+
+    def _how(self, offered: Mapping[str, Any]) -> str:
+        """Which arguments there are, and how to give them."""
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        known = [n for n, p in _signature(self.found).parameters.items() if p.kind in kinds and n not in offered]
+        head = self.text.removesuffix(":" + ",".join(f"{key}={value}" for key, value in self.given.items()))
+        if unknown := [key for key in self.given if key not in known]:
+            close = difflib.get_close_matches(unknown[0], known, n=1)
+            guess = f"did you mean {close[0]!r}? " if close else ""
+            return f"{guess}{head} takes {', '.join(known) or 'no arguments'}"
+        return f"give arguments as in {head}:key=value"
 
     def _wrong(self, made: Any, kinds: tuple[type, ...]) -> str:
         expected = " or ".join(kind.__name__ for kind in kinds)
@@ -108,7 +119,7 @@ def _lookup(text: str, what: str, folder: str) -> Factory:
                 f"{folder} nor where Python looks{hint}"
             ) from None
         raise ValueError(_not_imported(text, what, error)) from error
-    except Exception as error:  # whatever that module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever that module does when it is imported
         raise ValueError(_not_imported(text, what, error)) from error
     for part in name.split("."):
         if not hasattr(found, part):
@@ -119,8 +130,9 @@ def _lookup(text: str, what: str, folder: str) -> Factory:
     return Factory(text, what, found, pairs(text, rest[0]) if rest else {})
 
 
-def _not_imported(text: str, what: str, error: Exception) -> str:
-    return f"the {what} {text!r} cannot be imported: {type(error).__name__}: {error}"
+def _not_imported(text: str, what: str, error: BaseException) -> str:
+    hint = "; put what a script does below if __name__ == '__main__'" if isinstance(error, SystemExit) else ""
+    return f"the {what} {text!r} cannot be imported: {type(error).__name__}: {error}{hint}"
 
 
 def pairs(text: str, given: str) -> dict[str, str]:
@@ -134,6 +146,13 @@ def pairs(text: str, given: str) -> dict[str, str]:
             raise ValueError(f"{key} is given twice in {text!r}; give it once")
         values[key] = value
     return values
+
+
+def truth(name: str, value: object) -> bool:
+    """An argument that is true or false; any other word would count as true in Python."""
+    if (word := str(value).lower()) not in YES_NO:
+        raise ValueError(f"{name} is {value!r}; give true or false")
+    return YES_NO[word]
 
 
 def _read(text: str) -> Any:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from dsgt import comparison, report
-from dsgt.commands import options
+from dsgt.commands import options, terminal
 from dsgt.commands.errors import plain_errors
 from dsgt.commands.progress import Board, tell_spent
 from dsgt.commands.tables import costs_table, results_table, sweep_table
@@ -24,7 +23,7 @@ from dsgt.report.verdict import verdict
 from dsgt.run import Spent
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 EPILOG = (
     "Examples:\n\n- `dsgt compare dsgt dpsgd d2 sgd`\n- `dsgt compare dsgt d2 --graph ring --lr 0.1 --seeds 1`\n"
     "- `dsgt compare dsgt d2 --data cifar10 --data-dir DIR --model lenet --batch 1024 --partition equal`\n"

@@ -38,5 +38,10 @@ def plain_errors(
         raise typer.Exit(130) from interrupt
 
 
+def check_seed(seed: int) -> None:
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; seeds are whole numbers from 0 on")
+
+
 def _say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)

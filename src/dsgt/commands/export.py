@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from torch import nn
 
 from dsgt import checkpoint
+from dsgt.commands import terminal
 from dsgt.commands.errors import plain_errors
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 EPILOG = (
     "Examples:\n\n- `dsgt export runs/mine model.safetensors`\n"
     "- `dsgt export runs/mine model.pt --model train.py:build` calls `build()` of your script for the module"

@@ -6,7 +6,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,6 +14,7 @@ from dsgt.algorithms.named import in_python, label_among, oracle
 from dsgt.asynchronous.algorithms import ASYNCHRONOUS
 from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.asynchronous.named import EVERY, label, method
+from dsgt.commands import terminal
 from dsgt.commands.completion import starting
 from dsgt.commands.errors import plain_errors
 from dsgt.core import Algorithm, Oracle, parameters, without_oracle
@@ -22,7 +22,7 @@ from dsgt.oracles import ORACLES
 from dsgt.text import vectors
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 EPILOG = (
     "Examples:\n\n- `dsgt methods dsgt` shows its equation, its guarantee and who published it\n"
     "- `dsgt methods saga` an oracle, and `dsgt methods extra+saga:q=20` a method that asks it"

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dsgt import topologies
+from dsgt.commands import terminal
 from dsgt.core import Matrix
 from dsgt.late import nx
 from dsgt.text import nearest
@@ -20,7 +20,7 @@ from dsgt.topologies.files import Stored
 app = typer.Typer(
     help="Describe, compare, draw and design networks.", invoke_without_command=True, add_completion=False
 )
-console = Console()
+console = terminal.console()
 
 PICTURES = (".png", ".pdf", ".svg")
 FDLA_MOST = 2000
@@ -34,7 +34,7 @@ def network(
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 24,
     weights: Annotated[str, typer.Option(help=f"One of: {', '.join(topologies.WEIGHTS)}.")] = "metropolis",
     degree: Annotated[int | None, typer.Option(help="Neighbours of a node, for graphs that can be told.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the random graphs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the random graphs.", min=0)] = 0,
     file: Annotated[Path | None, typer.Option(help="Read the graph from a file instead.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write graph and weights: .json or .npz.")] = None,
     picture: Annotated[Path, typer.Option(help="Where the picture goes: .png, .pdf or .svg.")] = Path("network.png"),
@@ -56,7 +56,7 @@ def design(
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 24,
     rho: Annotated[float | None, typer.Option(help="Reach this rho with few edges.")] = None,
     degree: Annotated[int | None, typer.Option(help="Reach a small rho with at most this many neighbours.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the search.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Write graph and weights: .json or .npz.")] = None,
     picture: Annotated[Path, typer.Option(help="Where the picture goes: .png, .pdf or .svg.")] = Path("network.png"),
 ) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from dsgt.commands import terminal
 from dsgt.commands.errors import plain_errors
 from dsgt.networks.roster import HERE, create
 
 app = typer.Typer(help="Make the list of a job's nodes, with their keys.", add_completion=False, no_args_is_help=True)
-console = Console()
+console = terminal.console()
 
 
 @app.callback()

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 
 from dsgt import topologies
+from dsgt.commands import terminal
 from dsgt.commands.plan_text import show, show_directed, show_traffic
 from dsgt.core import Matrix, Needs
 from dsgt.data.names import DATA
@@ -24,7 +24,7 @@ from dsgt.theory.traffic import rounds_of_all
 from dsgt.topologies.suited import suited
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 PICTURES = (".png", ".pdf", ".svg")
 ROUNDS = 2000
 HOLDINGS = "Who holds what: equal, dirichlet:ALPHA (label skew; 0.1 is strong) or labels:COUNT."
@@ -47,7 +47,7 @@ def plan(
     ] = None,
     latency: Annotated[float, typer.Option(help="Seconds a message travels.", min=0.0)] = 1e-4,
     bandwidth: Annotated[float, typer.Option(help="Bytes a second over one link.", min=1.0)] = 1e9,
-    seed: Annotated[int, typer.Option(help="Of the shards, the graph and the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the shards, the graph and the draws.", min=0)] = 0,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", "--root", help="Where CIFAR-10 is; or set DSGT_DATA.")
     ] = None,

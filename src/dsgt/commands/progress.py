@@ -6,7 +6,6 @@ import time
 from collections.abc import Hashable, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from dsgt.run import Spent
@@ -22,9 +21,9 @@ class Board:
         self.console, self.shown = console, shown
         self.live = shown and console.is_terminal
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # names are not markup, and have no emoji codes
             BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[what]}"),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[what]}", markup=False),
             TimeRemainingColumn(),
             console=console,
             transient=True,
@@ -43,8 +42,8 @@ class Board:
     def bar(self, of: Hashable, text: str, done: float, total: float, what: str = "") -> None:
         """So much of it is done; it gets a bar of its own when it is first heard of."""
         if of not in self.bars:
-            self.bars[of] = self.progress.add_task(escape(text), total=total, what=what)
-        self.progress.update(self.bars[of], description=escape(text), completed=done, total=total, what=what)
+            self.bars[of] = self.progress.add_task(text, total=total, what=what)
+        self.progress.update(self.bars[of], description=text, completed=done, total=total, what=what)
 
     def speed(self, of: Hashable) -> float | None:
         """What is done of it in a second, once that is known."""

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from dsgt.asynchronous import job, recorded
 from dsgt.asynchronous.node import Node
+from dsgt.commands import terminal
 from dsgt.commands.errors import plain_errors
 from dsgt.commands.progress import Board
 from dsgt.commands.train_async import planned
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 
 
 @app.command()

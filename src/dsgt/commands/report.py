@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dsgt import report
+from dsgt.commands import terminal
 from dsgt.commands.errors import plain_errors
 from dsgt.extras import require
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 EPILOG = "Examples:\n\n- `dsgt report runs/*`\n- `dsgt report runs/ring runs/star --out ring-star.html`"
 
 

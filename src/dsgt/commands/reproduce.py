@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from dsgt.commands import terminal
 from dsgt.commands.errors import plain_errors
 from dsgt.commands.progress import Board
 from dsgt.reproduce import NAMES, experiment
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsgt.reproduce.lab import AnyExperiment, Plan, Tables
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-console = Console()
+console = terminal.console()
 FINISHED = "finished.jsonl"
 EPILOG = (
     "Examples:\n\n- `dsgt reproduce all --quick`\n- `dsgt reproduce example1 independence`\n"

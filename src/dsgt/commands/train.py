@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from dsgt.asynchronous.algorithms import ASYNCHRONOUS
 from dsgt.asynchronous.named import EVERY
 from dsgt.checkpoint import CheckpointError, SaveError, Stopped
-from dsgt.commands import options, train_async
+from dsgt.commands import options, terminal, train_async
 from dsgt.commands.completion import starting
-from dsgt.commands.errors import tell
+from dsgt.commands.errors import check_seed, tell
 from dsgt.commands.progress import Board, tell_spent
 from dsgt.commands.tables import run_table
 from dsgt.commands.train_job import prepare, write
@@ -32,7 +31,7 @@ from dsgt.theory.diverged import run
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 # mpiexec gives every rank a terminal of its own, also where its output goes to a file
-console = Console(force_terminal=False if launched().kind == "mpi" else None)
+console = terminal.console(force_terminal=False if launched().kind == "mpi" else None)
 SILENCE = 4.0
 """Seconds that a process which has nothing to say waits: when one ends, a launcher ends those that still want to."""
 JOB = "The job"
@@ -143,6 +142,7 @@ def train_command(
     }  # fmt: skip
     here = launched()
     try:
+        check_seed(seed)
         _check(backend, timeout, **run_options)
         here = launched(backend)
         flags = {key: value for key, value in given.items() if value is not None}

@@ -290,6 +290,8 @@ class Fields(BaseModel):
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The table of a TOML file, not yet checked."""
+    if not path.is_file():
+        raise ValueError(f"there is no file of settings {path}; give the path of a TOML file")
     if path.stat().st_size > SIZE_LIMIT:
         raise ValueError(f"{path} is longer than {SIZE_LIMIT} bytes; settings are a few lines")
     try:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dsgt.core import Algorithm, Gradient, Weights, settle, tensors, without_oracle
 from dsgt.networks.dense import Dense
+from dsgt.problems.training import same
 
 NUMBERS = 5
 """Of the model that is moved."""
@@ -19,12 +20,17 @@ EXPECTED = "expected init(self, x, mix) and update(self, s, g, mix, lr), which g
 
 def rehearse(name: str, algorithm: Algorithm[Any], weights: Weights) -> None:
     """A ValueError says in a sentence what a run would stumble over, or silently compute from what was written over."""
+    for dtype in (torch.float64, torch.float32):  # a method that makes one of the other is found in one of them
+        _rehearse(name, algorithm, weights, dtype)
+
+
+def _rehearse(name: str, algorithm: Algorithm[Any], weights: Weights, dtype: torch.dtype) -> None:
     method = without_oracle(algorithm)
     network = method.over(Dense(weights))
-    x = torch.linspace(-1, 1, network.nodes * NUMBERS, dtype=torch.float64).view(network.nodes, NUMBERS)
+    x = torch.linspace(-1, 1, network.nodes * NUMBERS, dtype=dtype).view(network.nodes, NUMBERS)
     given = x.clone()
     state = _state(name, "init", lambda: method.init(given, network.at(0)), x)
-    _unchanged(name, "init", {"x": (x, given)})
+    _unchanged(name, "init", [("x", x, given)])
     if type(method.asks) is not Gradient:  # whose answers only a problem can give
         return
     for k in range(2):
@@ -32,7 +38,9 @@ def rehearse(name: str, algorithm: Algorithm[Any], weights: Weights) -> None:
         g = 0.1 * state[0]
         slope = g.clone()
         following = _state(name, "update", partial(method.update, state, g, network.at(k), 0.01), x)
-        _unchanged(name, "update", {"g": (slope, g)} | {n: (held[n], t) for n, t in tensors(state).items()})
+        fields = [(f"s.{n}", held[n], t) for n, t in tensors(state).items()]  # a field may be called g too
+        _unchanged(name, "update", [("g", slope, g), *fields])
+        _alike(name, held, tensors(following))
         state = following
 
 
@@ -40,7 +48,7 @@ def _state(name: str, where: str, act: Callable[[], Any], x: Tensor) -> Any:
     try:
         made = act()
         made = settle(made) if hasattr(made, "_fields") else made
-    except Exception as error:  # whatever a person's own code does
+    except (Exception, SystemExit) as error:  # whatever a person's own code does
         raise ValueError(
             f"the method {name!r} failed in {where}: {type(error).__name__}: {error}; {EXPECTED}"
         ) from error
@@ -53,11 +61,37 @@ def _state(name: str, where: str, act: Callable[[], Any], x: Tensor) -> Any:
             f"the first field of the state that the method {name!r} gives in {where} is {found}, but the models are "
             f"{x.dtype} {tuple(x.shape)}; {EXPECTED}"
         )
+    if others := [f"{n} ({type(t).__name__})" for n, t in tensors(made).items() if not isinstance(t, Tensor)]:
+        raise ValueError(
+            f"the state that the method {name!r} gives in {where} holds {', '.join(others)}; a state is made of "
+            "tensors and messages: let it be a tensor, or a parameter of the method"
+        )
+    if not first.isfinite().all():
+        raise ValueError(
+            f"the method {name!r} gives an x that is not finite (NaN or infinite) in {where}, from models and "
+            "gradients between -1 and 1 with lr = 0.01; look for a division by zero or a factor that is NaN"
+        )
     return made
 
 
-def _unchanged(name: str, where: str, arguments: dict[str, tuple[Tensor, Tensor]]) -> None:
-    if written := [n for n, (before, after) in arguments.items() if not torch.equal(before, after)]:
+def _alike(name: str, before: dict[str, Tensor], after: dict[str, Tensor]) -> None:
+    """A state's fields keep their names, shapes and dtypes, as checkpoints and compiled rounds expect."""
+    if before.keys() != after.keys():
+        raise ValueError(
+            f"update of the method {name!r} gives a state of {', '.join(after)} for one of {', '.join(before)}; let it "
+            "have the same fields in every round"
+        )
+    for field, old in before.items():
+        new = after[field]
+        if (old.dtype, old.shape) != (new.dtype, new.shape):
+            raise ValueError(
+                f"update of the method {name!r} makes {field} of the state {new.dtype} {tuple(new.shape)}, but it was "
+                f"{old.dtype} {tuple(old.shape)}; keep the dtype and the shape of every field, as they are in init"
+            )
+
+
+def _unchanged(name: str, where: str, arguments: list[tuple[str, Tensor, Tensor]]) -> None:
+    if written := [n for n, before, after in arguments if not same(before, after)]:
         raise ValueError(
             f"{where} of the method {name!r} writes into its arguments ({', '.join(written)}), which are used again; "
             "let it make new tensors, as in x - lr * g"

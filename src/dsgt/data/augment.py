@@ -19,12 +19,14 @@ from dsgt.text import nearest
 
 def flip(features: Tensor, generator: torch.Generator) -> Tensor:
     """Images (b, channels, height, width), each mirrored left to right with probability 1/2."""
+    _images("flip", features)
     mirrored = torch.rand(len(features), generator=generator, device=features.device) < 0.5
     return torch.where(mirrored.view(-1, 1, 1, 1), features.flip(-1), features)
 
 
 def crop(features: Tensor, generator: torch.Generator, *, padding: int = 4) -> Tensor:
     """Images (b, channels, height, width), each moved by up to ``padding`` pixels in both directions; zeros come in."""
+    _images("crop", features)
     b, _, height, width = features.shape
     wide = pad(features, (padding,) * 4)
     down, right = torch.randint(0, 2 * padding + 1, (2, b, 1), generator=generator, device=features.device)
@@ -37,6 +39,11 @@ def crop(features: Tensor, generator: torch.Generator, *, padding: int = 4) -> T
 def crop_flip(features: Tensor, generator: torch.Generator, *, padding: int = 4) -> Tensor:
     """``crop``, then ``flip``: what is usual for CIFAR."""
     return flip(crop(features, generator, padding=padding), generator)
+
+
+def _images(name: str, features: Tensor) -> None:
+    if features.ndim != 4:
+        raise ValueError(f"{name} is for images (batch, channels, height, width); leave it out for other samples")
 
 
 AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {"flip": flip, "crop": crop, "crop-flip": crop_flip}

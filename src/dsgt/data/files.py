@@ -6,10 +6,12 @@ Each gives (train, test). Where the files name no test samples, a share of all i
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from dsgt.data.samples import Samples
 from dsgt.extras import explained, require
-from dsgt.factories import Factory, pairs
+from dsgt.factories import Factory, pairs, truth
 from dsgt.text import nearest
 
 Pair = tuple[Samples, Samples | None]
@@ -31,11 +33,14 @@ def table(path: Path, *, target: str = "", test: float | str = 0.2, scale: bool 
 
     ``test`` is a share, or another table. With ``scale`` columns have mean 0 and deviation 1 over the training rows.
     """
+    scale = truth("scale", scale)
     frame, target = _frame(path), str(target)
     if target not in frame.columns:
         if not target:
             raise ValueError(f"{path} needs a target: write {path}:target=COLUMN, one of {', '.join(frame.columns)}")
         raise ValueError(nearest(target, [str(c) for c in frame.columns], f"column of {path}"))
+    if list(frame.columns) == [target]:
+        raise ValueError(f"{path} has no column besides the target {target}; give it columns to learn from")
     words = [str(c) for c in frame.columns if c != target and frame[c].dtype.kind not in "biuf"]
     if words:
         raise ValueError(f"{', '.join(words)} in {path} are not numbers; leave these columns out, or encode them")
@@ -57,8 +62,18 @@ def _frame(path: Path) -> Any:
 
     if path.suffix == ".parquet":
         require("pyarrow")
-        return pd.read_parquet(path)
-    return pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
+        frame = pd.read_parquet(path)
+        names = [str(c) for c in frame.columns]
+    else:
+        separator = "\t" if path.suffix == ".tsv" else ","
+        frame = pd.read_csv(path, sep=separator)
+        head = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str)  # where names are as they were given
+        names = head.iloc[0].dropna().tolist()
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{path} has several columns called {', '.join(twice)}; give each a name of its own")
+    if frame.empty:
+        raise ValueError(f"{path} has no rows below its header; give it at least one sample")
+    return frame
 
 
 def _of_frame(frame: Any, target: str, kinds: list[Any] | None) -> Samples:
@@ -82,7 +97,7 @@ def _scaled(train: Samples, test: Samples | None) -> Pair:
 def tensors(path: Path, *, test: float = 0.2, seed: int = 0) -> Pair:
     """Arrays of a .npz file or of a dictionary in a .pt file, called x_train, y_train, x_test, y_test or features,
     targets, test_features, test_targets; or ((features, targets), (features, targets)) in a .pt file."""
-    held = _npz(path) if path.suffix == ".npz" else torch.load(path, map_location="cpu", weights_only=True)
+    held = _npz(path) if path.suffix == ".npz" else _pt(path)
     if isinstance(held, tuple | list) and len(held) == 2:
         pairs = held if isinstance(held[0], tuple | list) else (held, None)
         held = dict(zip(NAMES[1], [*pairs[0], *(pairs[1] or ())], strict=False))
@@ -100,8 +115,20 @@ def tensors(path: Path, *, test: float = 0.2, seed: int = 0) -> Pair:
 
 
 def _npz(path: Path) -> dict[str, Any]:
+    if not is_zipfile(path):
+        raise ValueError(f"{path} is not an .npz file; write it with numpy.savez")
     with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files}
+
+
+def _pt(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # torch says in many lines what else it might load
+        raise ValueError(
+            f"{path} holds no tensors, or other things beside them (a module, objects); write it with torch.save, and "
+            f"only tensors, called {' or '.join(map(str, NAMES))}"
+        ) from None
 
 
 def _real(features: Tensor) -> Tensor:
@@ -117,7 +144,7 @@ def _real(features: Tensor) -> Tensor:
 
 def images(path: Path, *, size: int = 32, grey: bool = False, test: float = 0.2, seed: int = 0) -> Pair:
     """A folder with one folder of pictures per class, or with two such, called train and test; size x size pixels."""
-    parts = [path / "train", path / "test"]
+    grey, parts = truth("grey", grey), [path / "train", path / "test"]
     if not all(part.is_dir() for part in parts):
         return split(_pictures(path, _classes(path), size, grey), test, seed)
     kinds = _classes(parts[0])
@@ -155,6 +182,8 @@ def split(data: Samples, test: float, seed: int) -> Pair:
     """This share for testing, drawn with this seed; none where it is 0."""
     if not 0 <= test < 1:
         raise ValueError(f"test is {test}, but it is the share of samples kept for testing: 0 <= test < 1")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; seeds are whole numbers from 0 on")
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(data)))
     kept = round(test * len(data))
     train, rest = (Samples(data.features[i], data.targets[i]) if len(i) else None for i in (order[kept:], order[:kept]))

@@ -57,6 +57,11 @@ def named_partition(text: str, data: Samples, nodes: int, *, seed: int) -> Shard
         raise ValueError(
             f"partition is {text!r}, which spreads classes unevenly, but the targets are real numbers; give equal"
         )
+    if kind in ("dirichlet", "labels") and data.targets.ndim != 1:
+        raise ValueError(
+            f"partition is {text!r}, which spreads classes unevenly, but the targets have the shape "
+            f"{tuple(data.targets.shape)}; give one whole number a sample, as targets[:, 0] is, or equal"
+        )
     if kind == "dirichlet":
         alpha = _number(float, parameter or "0.3", text)
         return partition.dirichlet(data.targets, nodes, alpha=alpha, seed=seed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from dsgt.data.samples import Samples, as_samples
 from dsgt.data.shards import Shards
 from dsgt.factories import Factory
 
+T = TypeVar("T")
 EXPECTED = "(train, test), each a pair of tensors (features, targets) or a Dataset; test may be None"
 
 
@@ -28,7 +30,8 @@ def own_data(factory: Factory, nodes: int, dtype: torch.dtype) -> Own:
     """All of it, for the simulator. A factory that takes ``node`` is called for every node, and gives its part."""
     if not factory.takes("node"):
         return Own(*_samples(factory, dtype, nodes=nodes), None)
-    parts = [own_part(factory, i, nodes, dtype) for i in range(nodes)]
+    parts = [_named(i, partial(own_part, factory, i, nodes, dtype)) for i in range(nodes)]
+    check_tests([0 if test is None else len(test) for _, test in parts])
     tests = [test for _, test in parts if test is not None]
     sizes = torch.tensor([len(train) for train, _ in parts])
     train = _joined([train for train, _ in parts], factory)
@@ -40,6 +43,30 @@ def own_data(factory: Factory, nodes: int, dtype: torch.dtype) -> Own:
 def own_part(factory: Factory, node: int, nodes: int, dtype: torch.dtype) -> tuple[Samples, Samples | None]:
     """What one node holds, and its test samples."""
     return _samples(factory, dtype, node=node, nodes=nodes)
+
+
+def check_tests(counts: Sequence[float]) -> None:
+    """Of the nodes' test samples; a ValueError where some nodes have none."""
+    if any(counts) and not all(counts):
+        lacking = next(i for i, count in enumerate(counts) if not count)
+        raise ValueError(f"node {lacking} has no test samples, but others have; give all some, or none")
+
+
+def check_kinds(labelled: Sequence[float]) -> None:
+    """Of the nodes' training samples."""
+    if any(labelled) and not all(labelled):
+        real, whole = (next(i for i, kind in enumerate(labelled) if bool(kind) is which) for which in (False, True))
+        raise ValueError(
+            f"node {real} has real targets, but node {whole} has classes (whole numbers); give the same kind at all"
+        )
+
+
+def _named(node: int, load: Callable[[], T]) -> T:
+    """What goes wrong says at which node, as it does between real ones."""
+    try:
+        return load()
+    except ValueError as error:
+        raise ValueError(f"node {node}: {error}") from error
 
 
 def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samples, Samples | None]:
@@ -66,6 +93,7 @@ def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samp
 
 def _joined(parts: list[Samples], factory: Factory) -> Samples:
     shapes = {(tuple(p.features.shape[1:]), tuple(p.targets.shape[1:])) for p in parts}
+    check_kinds([p.labelled for p in parts])
     if len(shapes) > 1:
         raise ValueError(f"the {factory.what} {factory.text!r} gives samples of other shapes at other nodes: {shapes}")
     return Samples(torch.cat([p.features for p in parts]), torch.cat([p.targets for p in parts]))

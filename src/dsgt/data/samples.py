@@ -11,10 +11,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
+from dsgt.factories import a_thing
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """N samples: features (N, ...), real; targets (N, ...), whole numbers for classes and real ones for regression."""
+    """N samples: features (N, ...), real; targets (N, ...), whole numbers for classes and real ones for regression.
+
+    One whole number a sample, of any integer type or bool, becomes int64, in which torch's losses take classes.
+    """
 
     features: Tensor
     targets: Tensor
@@ -22,6 +27,12 @@ class Samples:
     """Who made each sample (a writer, a hospital), as a whole number, (N,); where that is known."""
 
     def __post_init__(self) -> None:
+        for name, values in (("features", self.features), ("targets", self.targets)):
+            if not isinstance(values, Tensor) or values.is_complex():
+                given = values.dtype if isinstance(values, Tensor) else a_thing(values)
+                raise ValueError(f"the {name} are {given}; give a tensor or a numpy array of real or whole numbers")
+        if self.labelled and self.targets.ndim == 1:
+            object.__setattr__(self, "targets", self.targets.long())
         if self.features.ndim < 2 or not self.features.is_floating_point():
             raise ValueError(
                 f"features have shape {tuple(self.features.shape)} and dtype {self.features.dtype}, but N samples are "

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Self, TypeVar
 
 import torch
@@ -25,9 +24,10 @@ from dsgt.problems.base import GradientFunction
 from dsgt.problems.erm import EmpiricalRisk, Shard, check_labels, pieces
 from dsgt.problems.per_node import STRATEGIES, Batch, Flat, Gradients, Loss, agree, fastest
 from dsgt.problems.stacked import stack
-from dsgt.problems.training import Augment, Behaviour, Buffers
+from dsgt.problems.training import Augment, Behaviour, Buffers, function_of, name_of
 from dsgt.source import source
 from dsgt.statistics import Kept, averaged
+from dsgt.text import listed
 
 Which = TypeVar("Which")
 STATISTICS = ("own", "averaged")
@@ -85,6 +85,11 @@ class Model(EmpiricalRisk):
             raise ModuleError(
                 f"{type(module).__name__} has no parameter that requires a gradient: there is nothing to train"
             )
+        if bad := [name for name, p in module.named_parameters() if _broken(p)]:
+            raise ModuleError(
+                f"{listed(bad)} of {type(module).__name__} hold{'s' * (len(bad) == 1)} numbers that are not finite "
+                "(NaN or infinite) before training begins; let its parameters begin with finite ones"
+            )
         if strategy == "stacked" and stack(self._flat.module, self._flat.parameters) is None:
             raise ValueError(
                 f"strategy is 'stacked', but {type(module).__name__} is not made of nn.Sequential, Linear, LayerNorm, "
@@ -114,15 +119,14 @@ class Model(EmpiricalRisk):
         return self._start.clone()
 
     def made_of(self) -> Iterable[object]:
-        own = () if self.augment is None else (_function(self.augment),)
+        own = () if self.augment is None else (function_of(self.augment),)
         return (self, self._flat.loss, *own, *self._flat.module.modules())
 
     def identity(self) -> Mapping[str, Tensor | str]:
         if self.augment is None:
             return super().identity()
-        function, options = _function(self.augment), getattr(self.augment, "keywords", {})
-        name = getattr(function, "__qualname__", type(function).__name__)
-        return {**super().identity(), "augment": f"{name} {options} {source(function)}"}
+        function, options = function_of(self.augment), getattr(self.augment, "keywords", {})
+        return {**super().identity(), "augment": f"{name_of(function)} {options} {source(function)}"}
 
     def oracle(self, seed: int) -> GradientFunction:
         return super().oracle(seed) if self.is_function else self._training(seed, self._at_start())
@@ -269,11 +273,6 @@ class Model(EmpiricalRisk):
         return (total + self.l2 * flat).view(x.shape)
 
 
-def _function(augment: Augment) -> Augment:
-    """Without the arguments that were given beforehand."""
-    return augment.func if isinstance(augment, partial) else augment
-
-
 class ModuleError(ValueError):
     """A module that these samples cannot train."""
 
@@ -291,9 +290,30 @@ def _check_mean(loss: Loss, outputs: Tensor, targets: Tensor, value: float) -> N
         )
 
 
+def _broken(p: Tensor) -> bool:
+    """What is not trained may be infinite, as a mask is."""
+    return not (p.isfinite() if p.requires_grad else ~p.isnan()).all()
+
+
 def _evaluated(module: nn.Module) -> nn.Module:
     """A copy in evaluation mode."""
     return copy.deepcopy(module).eval()
+
+
+@torch.no_grad()
+def _augmented(flat: Flat, augment: Augment, features: Tensor, targets: Tensor) -> Tensor:
+    """Samples of another shape are fine where the module takes both, as one without dense layers does."""
+    given = training.check_augmentation(augment, features)
+    if given.shape != features.shape:
+        try:
+            flat.loss(_evaluated(flat.module)(given), targets)
+        except Exception as error:
+            raise ValueError(
+                f"the augmentation {name_of(augment)!r} makes a batch of shape {tuple(features.shape)} one of "
+                f"{tuple(given.shape)}, which the module or the loss cannot take; let it keep the shape, or leave it "
+                "out"
+            ) from error
+    return given
 
 
 def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | None) -> tuple[Behaviour, Tensor]:
@@ -317,13 +337,18 @@ def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | N
             "the module draws numbers or changes its buffers in evaluation mode too, in which models are measured: let "
             "its layers look at self.training"
         )
+    if outputs.isnan().any():
+        raise ModuleError(
+            f"the outputs of {type(flat.module).__name__} are not finite (NaN) on the first samples, though its "
+            "parameters are; look for a logarithm, a root or a division in it, and scale the features"
+        )
     if value.ndim or not value.is_floating_point():
         raise ValueError(
             f"the loss gives a tensor of shape {tuple(value.shape)}, but it must be one number, the mean over the batch"
         )
     _check_mean(flat.loss, outputs, targets, float(value))
     if augment is not None:
-        features = training.check_augmentation(augment, features)
+        features = _augmented(flat, augment, features, targets)
     node, least = (0, 1) if batch is None else (int(batch.argmin()), int(batch.min()))
     try:
         return training.observed(flat.module, features[: max(1, least)]), outputs

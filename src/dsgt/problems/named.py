@@ -18,7 +18,7 @@ from dsgt.core import Network
 from dsgt.data.augment import named_augmentation
 from dsgt.data.files import READERS, data_file
 from dsgt.data.names import DATA, named_data, named_partition
-from dsgt.data.own import Own, own_data, own_part
+from dsgt.data.own import Own, check_kinds, own_data, own_part
 from dsgt.data.samples import Samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.data.shards import OwnShard, Shards
@@ -71,6 +71,8 @@ def named_problem(
     kind, how = named_model(model), _how(augment, statistics)
     images = kind != "logistic" if isinstance(kind, str) else data != "digits" or _takes_images_only(kind, seed)
     train, test, shards = _loaded(data, nodes, images, dtype, root)
+    if train.labelled and train.targets.ndim == 1:
+        check_several(int(train.targets.min()), int(train.targets.max()))
     if shards is None:
         shards = named_partition(partition, train, nodes, seed=seed)
     classes = _classes(kind, train, test)
@@ -95,6 +97,15 @@ def _classes(kind: str | Factory, train: Samples, test: Samples | None) -> int:
             f"{tuple(train.targets.shape)}; give one whole number a sample, or a model of your own"
         )
     return max(train.classes, test.classes if test is not None and test.labelled else 0)
+
+
+def check_several(lowest: int, highest: int) -> None:
+    """Of the labels of all training samples."""
+    if lowest == highest:
+        raise ValueError(
+            f"all training samples have the label {lowest}, and nothing can be learned from one class; give samples of "
+            "two at least"
+        )
 
 
 def _problem(
@@ -131,6 +142,11 @@ def _problem(
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """Of real targets, the mean over a batch; an output (b, 1) is one number a sample."""
+    if outputs.numel() != targets.numel():
+        raise ValueError(
+            f"the outputs are {tuple(outputs.shape)} and the targets {targets.dtype} {tuple(targets.shape)}, but the "
+            "squared error of real targets needs as many outputs; for classes give whole numbers: targets.long()"
+        )
     return mse_loss(outputs.reshape(targets.shape), targets)
 
 
@@ -161,7 +177,11 @@ def spread_problem(
         return own_part(found, node, network.nodes, dtype)
 
     train, test = together(network, load)
-    told = gather_numbers(network, [len(train), together(network, lambda: _classes(kind, train, test))])
+    single = train.labelled and train.targets.ndim == 1
+    low, high = (int(train.targets.min()), int(train.targets.max())) if single else (-1, 0)
+    check_kinds(gather_numbers(network, [train.labelled])[:, 0].tolist())
+    told = gather_numbers(network, [len(train), together(network, lambda: _classes(kind, train, test)), low, high])
+    check_several(int(told[:, 2].min()), int(told[:, 3].max()))
     shards = OwnShard(torch.arange(len(train)), told[:, 0].long(), node)
     most = int(told[:, 1].max())
     own = together(network, lambda: _problem(kind, train, test, shards, most, batch=batch, seed=seed, l2=l2, **how))

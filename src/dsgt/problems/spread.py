@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dsgt.core import Network
+from dsgt.data.own import check_tests
 from dsgt.layout import Layout
 from dsgt.networks.agreement import gather_numbers
 from dsgt.problems.base import GradientFunction, Problem
@@ -28,8 +29,7 @@ class Spread(Problem):
         self._share = own.nodes * len(own.data) / own.samples
         here = 0 if own.test is None else len(own.test)
         tests = gather_numbers(network, [here])[:, 0]
-        if not tests.all() and tests.any():
-            raise ValueError(f"node {int(tests.argmin())} has no test samples, but others have; give all some, or none")
+        check_tests(tests.tolist())
         self._test_share = own.nodes * here / max(1.0, float(tests.sum()))
 
     def __getitem__(self, i: int) -> Problem:

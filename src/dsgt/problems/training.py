@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -49,14 +50,19 @@ def observed(module: nn.Module, features: Tensor) -> Behaviour:
             untouched = [s.get_state() for s in streams]
             outputs.append(module(features))
             drew = drew or any(not torch.equal(s.get_state(), u) for s, u in zip(streams, untouched, strict=True))
-        changed = tuple(n for n, b in module.named_buffers() if n in before and not torch.equal(b, before[n]))
+        changed = tuple(n for n, b in module.named_buffers() if n in before and not same(b, before[n]))
         restore(module, before)
-    if not torch.equal(*outputs):
+    if not same(*outputs):
         raise ValueError(
             "the module gives different outputs for the same input and the same seed of torch; let it draw from "
             "torch's own stream, as torch's layers do"
         )
     return Behaviour(drew, changed)
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    """Whether all numbers are equal; NaN is equal to NaN."""
+    return torch.equal(a, b) or (a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all()))
 
 
 @torch.no_grad()
@@ -138,6 +144,16 @@ def at_start(module: nn.Module, behaviour: Behaviour, shares: Tensor) -> Kept:
     return kept | {SHARE: shares.clone()}
 
 
+def function_of(augment: Augment) -> Augment:
+    """Without the arguments that were given beforehand."""
+    return augment.func if isinstance(augment, partial) else augment
+
+
+def name_of(augment: Augment) -> str:
+    function = function_of(augment)
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
 def check_augmentation(augment: Augment, features: Tensor) -> Tensor:
     """What it makes of these samples: as many of the same kind, and the same ones for the same seed."""
     generator = torch.Generator(features.device)
@@ -145,18 +161,18 @@ def check_augmentation(augment: Augment, features: Tensor) -> Tensor:
         first, again = (augment(features.clone(), generator.manual_seed(0)) for _ in range(2))
     except Exception as error:
         raise ValueError(
-            f"the augmentation cannot take a batch of shape {tuple(features.shape)} and a generator: "
-            f"{type(error).__name__}: {error}"
+            f"the augmentation {name_of(augment)!r} cannot take a batch of shape {tuple(features.shape)} and a "
+            f"generator: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(first, Tensor) or first.shape[:1] != features.shape[:1] or first.dtype != features.dtype:
         given = f"{first.dtype} {tuple(first.shape)}" if isinstance(first, Tensor) else type(first).__name__
         raise ValueError(
-            f"the augmentation gives {given} for a batch {features.dtype} {tuple(features.shape)}; expected as many "
-            "samples of the same dtype"
+            f"the augmentation {name_of(augment)!r} gives {given} for a batch {features.dtype} "
+            f"{tuple(features.shape)}; expected as many samples of the same dtype"
         )
-    if not torch.equal(first, again):
+    if not same(first, again):
         raise ValueError(
-            "the augmentation gives different samples for the same seed; let it draw from the generator it is given: "
-            "torch.rand(..., generator=generator)"
+            f"the augmentation {name_of(augment)!r} gives different samples for the same seed; let it draw from the "
+            "generator it is given: torch.rand(..., generator=generator)"
         )
     return first
