@@ -35,8 +35,8 @@ def test_the_command_puts_both_kinds_on_one_axis_and_shows_who_waited(tmp_path: 
     assert code == 0, output
     page = (tmp_path / "report.html").read_text()
     assert re.search(r'value="virtual_seconds" checked', page)
-    assert "ad-psgd: at work 100% of the time" in page
-    worked = re.search(r"dsgt: at work (\d+)% of the time", page)
+    assert "AD-PSGD: at work 100% of the time" in page
+    worked = re.search(r"DSGT: at work (\d+)% of the time", page)
     assert worked is not None
     assert int(worked[1]) < 50  # three of four wait for the fourth, which takes five times as long
     assert page.count("<g><title>node") == 2 * 4

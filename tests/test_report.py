@@ -21,6 +21,7 @@ from dsgt.report import page
 from dsgt.report.curves import curves
 from dsgt.report.rerun import python
 from dsgt.report.results import costs, table
+from dsgt.report.spoken import spoken
 from dsgt.report.verdict import verdict
 from dsgt.text import listed, short, with_spread
 from support.invented_comparison import comparison, run
@@ -235,6 +236,32 @@ def test_the_verdict_of_a_page_is_two_sentences():
         assert ". " not in sentence
 
 
+def test_the_page_speaks_titles_and_its_cards_have_what_one_types():
+    finals = {"dsgt": {0.1: [0.3] * 3}, "d2": {0.1: [0.4] * 3}, "sgd": {0.1: [0.3] * 3}}
+    html = page(comparison(finals))
+    assert "<h1>Comparison of DSGT, D² and centralized SGD</h1>" in html
+    assert "DSGT reached the lowest training loss, 0.3 over 3 seeds: 25 % (25 to 25 %) below D² (0.4" in html
+    assert "centralized SGD reached 0.3, equal within 1 %" in html
+    assert "<strong>D²</strong> <code>d2</code>" in html
+    assert html.count("<span>D²</span></button>") == 1
+    assert "dsgt reached" in said(finals)[0], "the terminal says what one types"
+
+
+def test_the_title_of_a_page_names_a_few_of_many_methods():
+    html = page(comparison({name: {0.1: [0.3]} for name in list(dsgt.ALGORITHMS)[:20]}))
+    heading = re.search("<h1>(.*)</h1>", html)
+    assert heading is not None
+    assert heading[1].endswith(" and 15 others")
+    assert heading[1].count(",") == 4
+
+
+def test_methods_whose_titles_are_the_same_keep_the_names_that_tell_them_apart(monkeypatch):
+    for name in ("one", "two"):
+        monkeypatch.setitem(dsgt.ALGORITHMS, name, type("Mine", (dsgt.DSGT,), {}))
+    names = [line.method for line in spoken(comparison({"one": {0.1: [0.3]}, "two": {0.1: [0.4]}})).lines]
+    assert names == ["one", "two"]
+
+
 # The table
 
 
@@ -349,7 +376,7 @@ def test_a_network_file_that_has_gone_does_not_cost_the_report(tmp_path):
     path.unlink()
     html = page(found)
     assert "The network cannot be shown" in html
-    assert "dsgt reached a training loss" in html
+    assert "DSGT reached a training loss" in html
 
 
 def test_a_directed_network_is_drawn_with_arrows():
@@ -405,8 +432,8 @@ HOSTILE = [
 
 def hostile(monkeypatch: pytest.MonkeyPatch) -> Comparison:
     """A comparison whose methods and network file have names that try everything."""
-    for number, name in enumerate(HOSTILE):
-        monkeypatch.setitem(dsgt.ALGORITHMS, name, type(f"Hostile{number}", (dsgt.DSGT,), {}))
+    for name in HOSTILE:
+        monkeypatch.setitem(dsgt.ALGORITHMS, name, type(name, (dsgt.DSGT,), {}))
     found = comparison({name: {0.1: [0.3, 0.4], 9.0: [INF, INF]} for name in HOSTILE}, graph=f"{HOSTILE[0]}.json")
     assert isinstance(found.settings.graph, str)
     return found

@@ -10,6 +10,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 import dsgt
+from dsgt.comparison import Comparison
 from dsgt.report import index, page, summary
 from dsgt.report.page import fields
 from support.browser import BROWSER, Browser
@@ -26,6 +27,7 @@ FINALS = {
     "d2": {0.05: [math.inf, 0.4], 0.1: [math.inf, math.inf], 5.0: [math.inf, math.inf]},
     "sgd": {0.05: [0.4, 0.42], 0.1: [0.29, 0.31], 5.0: [0.9, 0.8]},
 }
+TITLES = ["DSGT", "D-PSGD", "D²", "centralized SGD"]
 PLOTS = "['plot-loss', 'plot-accuracy', 'plot-node_accuracy_min', 'plot-consensus', 'plot-grid']"
 NAMES = "[...new Set(document.getElementById('{}').data.map(t => t.name).filter(Boolean))]"
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
@@ -68,7 +70,7 @@ def test_it_loads_without_a_complaint_fetches_nothing_and_draws_every_figure(bro
     assert browser.run(f"{PLOTS}.map(id => document.querySelectorAll(`#${{id}} .scatterlayer .trace`).length > 0)") == (
         [True] * 5
     )
-    assert browser.run(NAMES.format("plot-loss")) == list(FINALS)
+    assert browser.run(NAMES.format("plot-loss")) == TITLES
     # two networks of four nodes: D² may not use a ring's Metropolis weights, whose smallest eigenvalue is -1/3
     assert browser.run("document.querySelectorAll('.drawing circle').length") == 2 * 4
     assert browser.complaints() == []
@@ -101,13 +103,13 @@ def test_a_method_that_is_switched_off_is_gone_everywhere_until_it_is_switched_o
     browser.run("document.querySelector('[data-toggle=\"1\"]').focus()")
     browser.press(" ")
     assert browser.run("document.querySelector('[data-toggle=\"1\"]').ariaPressed") == "false"
-    assert browser.run(f"{PLOTS}.map(id => document.getElementById(id).data.some(t => t.name === 'dpsgd'))") == (
+    assert browser.run(f"{PLOTS}.map(id => document.getElementById(id).data.some(t => t.name === 'D-PSGD'))") == (
         [False] * 5
     )
     assert browser.run(seen) == [False] * 4
     for number in (0, 2, 3, 1):  # with nobody left there is nothing to draw, and no error either
         browser.run(f"document.querySelector('[data-toggle=\"{number}\"]').click()")
-    assert browser.run(NAMES.format("plot-loss")) == ["dpsgd"]
+    assert browser.run(NAMES.format("plot-loss")) == ["D-PSGD"]
     assert browser.complaints() == []
 
 
@@ -134,7 +136,7 @@ def test_the_nodes_distances_are_shown_on_the_graph_and_moved_by_the_keyboard(br
     shown = "document.querySelector('[data-drawing]:not([data-off])').dataset.rule"
     assert browser.run(shown) == "metropolis"
     names = "[...document.getElementById('apart-method').options].map(o => o.textContent)"
-    assert browser.run(names) == ["dsgt", "dpsgd", "d2"]
+    assert browser.run(names) == ["DSGT", "D-PSGD", "D²"]
     choose = "const m = document.getElementById('apart-method'); m.value = '2'; m.dispatchEvent(new Event('change'))"
     browser.run(f"{{ {choose} }}")
     assert browser.run(shown) == "lazy-metropolis"
@@ -224,6 +226,121 @@ def test_an_index_has_every_comparison_and_any_two_side_by_side(browser: Browser
     assert not browser.run(WIDER)
     assert browser.complaints() == []
     assert browser.requests() == []
+
+
+def two(folder: Path, left: dict, right: dict, **given) -> Path:
+    """An index over two comparisons."""
+    for name, finals in (("a", left), ("b", right)):
+        (folder / name).mkdir()
+        found = comparison(finals, **given)
+        for row in found.rows:
+            row["consensus"] *= row["round"] > 0
+        summary.write(summary.summary(found, fields(found.settings)), folder / name)
+    return index([folder], folder / "index.html")
+
+
+CHOOSE = "{ const e = document.getElementById('%s'); e.value = '%s'; e.dispatchEvent(new Event('change')) }"
+LOOKS = "[...document.querySelectorAll('{} tbody tr')].map(r => [r.querySelector('th').textContent.trim(), "
+LOOKS += "r.querySelector('svg').style.color, r.querySelector('line').getAttribute('stroke-dasharray') ?? 'none'])"
+
+
+def test_side_by_side_a_logarithm_leaves_out_what_is_zero(browser: Browser, tmp_path: Path):
+    browser.open(two(tmp_path, {"dsgt": {0.1: [0.3]}}, {"dsgt": {0.1: [0.5]}}))
+    browser.run(CHOOSE % ("figure", "consensus"))
+    assert browser.run("document.getElementById('left-plot')._fullLayout.yaxis.type") == "log"
+    assert browser.run("document.getElementById('left-plot').data[0].y") == [None, 0.11, 0.21, 0.31, 0.41]
+    assert browser.complaints() == []
+
+
+def test_side_by_side_methods_look_as_in_their_reports_and_alike_on_both_sides(browser: Browser, tmp_path: Path):
+    names = ["dsgt", "dpsgd", "d2", "extra", "gnsd", "aug-dgm", "k-gt", "sgd"]
+    left = {name: {0.1: [0.3]} for name in names}
+    right = {name: {0.1: [0.3]} for name in ["exact-diffusion", "sgd", "gnsd", "d2"]}
+    browser.open(two(tmp_path, left, right))
+    lefts, rights = (browser.run(LOOKS.format(f"#{side}-table")) for side in ("left", "right"))
+    report = tmp_path / "report.html"
+    report.write_text(page(comparison(left)), encoding="utf-8")
+    lines = "document.getElementById('{}').data.map(t => t.line.dash)"
+    keys = [
+        "none" if d == "solid" else d.replace("px", "").replace(",", " ")
+        for d in browser.run(lines.format("left-plot"))
+    ]
+    assert [dash for _, _, dash in lefts] == keys, "a key has the dashes of its line"
+    assert len({(hue, dash) for _, hue, dash in lefts}) == len(names)
+    looks = {name: look for name, *look in lefts}
+    assert {name: look for name, *look in rights if name in looks} == {
+        n: looks[n] for n in ("centralized SGD", "GNSD", "D²")
+    }
+    assert len({(hue, dash) for _, hue, dash in lefts + rights}) == len(names) + 1, "one more has a look of its own"
+    browser.open(report)
+    assert browser.run(LOOKS.format("section:nth-of-type(2) table")) == lefts
+
+
+def test_keys_of_twenty_methods_have_the_dashes_of_their_lines_and_room_for_them(browser: Browser, tmp_path: Path):
+    path = tmp_path / "many.html"
+    path.write_text(page(comparison({name: {0.1: [0.3]} for name in list(dsgt.ALGORITHMS)[:20]})), encoding="utf-8")
+    browser.open(path)
+    look = "getComputedStyle(l).stroke, getComputedStyle(l).strokeDasharray"
+    keys = {tuple(key) for key in browser.run(f"[...document.querySelectorAll('.chip line')].map(l => [{look}])")}
+    assert len(keys) == 20
+    width = browser.run("document.querySelector('.chip svg').getBoundingClientRect().width")
+    assert width >= 1.5 * (9 + 4 + 3 + 4)  # dots and dashes are seen to repeat
+    shown = browser.run("document.getElementById('plot-loss').data.map(t => t.line.dash)")
+    assert {d.replace("px", "").replace(",", ", ") for d in shown} - {"solid"} == {
+        dash.replace("px", "") for _, dash in keys
+    } - {"none"}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_one_jumps_to_is_below_the_bar(browser: Browser, tmp_path: Path, width: int):
+    path = tmp_path / "many.html"
+    path.write_text(page(comparison({name: {0.1: [0.3]} for name in list(dsgt.ALGORITHMS)[:20]})), encoding="utf-8")
+    browser.open(path, width=width)
+    browser.run("location.hash = '#network-title'")
+    place = "document.{}.getBoundingClientRect().{}"
+    browser.wait(f"{place.format('getElementById(`network-title`)', 'top')} < 500")
+    top = browser.run(place.format("getElementById('network-title')", "top"))
+    assert top >= browser.run(place.format("querySelector('.bar')", "bottom")) + 8
+
+
+def test_a_verdict_of_an_index_is_read_on_a_phone_without_scrolling(browser: Browser, tmp_path: Path):
+    path = two(tmp_path, {"dsgt": {0.1: [0.3]}, "momentum-tracking": {0.1: [0.2]}}, {"dsgt": {0.1: [0.5]}})
+    data = "long_name_of_a_partition_" * 3
+    path.write_text(path.read_text().replace('<td class="word">', f'<td class="word">{data} '), encoding="utf-8")
+    browser.open(path, width=390, height=844)
+    box = "(() => {{ const b = document.querySelector('{}').getBoundingClientRect(); return [b.left, b.right] }})()"
+    scroller, sentence = (browser.run(box.format(one)) for one in (".scroll", ".sentence div"))
+    assert browser.run("{ const s = document.querySelector('.scroll'); s.scrollWidth > s.clientWidth + 100 }")
+    assert scroller[0] <= sentence[0] < sentence[1] <= scroller[1]
+    browser.run("document.querySelector('.scroll').scrollLeft = 200")
+    assert browser.run(box.format(".sentence div")) == pytest.approx(sentence, abs=1)
+
+
+def test_where_nobody_was_measured_twice_there_are_sentences_and_no_empty_figures(browser: Browser, tmp_path: Path):
+    finals = {"dsgt": {9.0: [math.inf], 90.0: [math.inf]}, "dpsgd": {9.0: [math.inf], 90.0: [math.inf]}}
+    found = comparison(finals, apart=4)
+    rows = [row for row in found.rows if row["round"] == 0 or "diverged" in row]
+    found = Comparison(
+        found.settings, [row | {"consensus": 0.0, **{f"apart_{i}": 0.0 for i in range(4)}} for row in rows]
+    )
+    path = tmp_path / "gone.html"
+    path.write_text(page(found), encoding="utf-8")
+    browser.open(path)
+    text = browser.run("document.querySelector('main').innerText")
+    assert "Every method diverged before it was measured a second time, so there are no lines to draw." in text
+    assert "At every learning rate that was tried every method had runs that diverged" in text
+    assert "Infinity" not in text
+    assert browser.run("document.querySelectorAll('.plot').length") == 0
+    assert browser.complaints() == []
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    summary.write(summary.summary(found, fields(found.settings)), tmp_path / "a")
+    other = comparison({"dsgt": {0.1: [0.3]}})
+    summary.write(summary.summary(other, fields(other.settings)), tmp_path / "b")
+    browser.open(index([tmp_path], tmp_path / "index.html"))
+    ids = ["left-plot", "left-bare", "right-plot", "right-bare"]
+    assert browser.run(f"{ids}.map(id => document.getElementById(id).checkVisibility())") == [False, True, True, False]
+    assert browser.complaints() == []
 
 
 def test_it_fits_a_phone(browser: Browser, report: Path):

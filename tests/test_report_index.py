@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import dsgt
 from dsgt.algorithms import ALGORITHMS, COMPOSITIONS
 from dsgt.algorithms.named import method
 from dsgt.cli import app
-from dsgt.comparison import Job, Settings
+from dsgt.comparison import Job, Point, Settings, Sweep
 from dsgt.report import index, page, summary
 from dsgt.report.cards import card
 from dsgt.report.curves import apart
@@ -91,12 +93,34 @@ def test_the_command_finds_comparisons_in_folders_and_in_folders_of_folders(tmp_
     done = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), str(tmp_path / "runs" / "a"), "--out", str(out)])
     assert done.exit_code == 0, done.output
     html = out.read_text()
-    assert html.count('<th scope="row"') == 2  # each once
+    assert html.count('<th scope="rowgroup"') == 2  # each once
     assert 'href="../runs/a/report.html"' in html
     assert 'href="../runs/deep/b/report.html"' in html
     assert '<th scope="col" class="word">graph</th>' in html
     assert "The same in all of them: data digits, model logistic, statistics own, dtype float32, nodes 4" in html
-    assert "dsgt (0.5)" in html
+    assert "DSGT (0.5)" in html
+
+
+def test_the_page_of_a_sweep_has_its_figures_and_its_points_in_the_order_of_their_values(tmp_path: Path):
+    out = tmp_path / "out"
+    found = {}
+    for nodes in (16, 4, 8):
+        found_here = comparison({"dsgt": {0.1: [0.3] * 2}}, nodes=nodes)
+        point = Point({"nodes": nodes}, found_here.settings)
+        found[point] = found_here
+        (out / point.name).mkdir(parents=True)
+        summary.write(summary.summary(found_here, fields(found_here.settings)), out / point.name)
+    swept = Sweep(found)
+    swept.save(out)
+    html = index([out], tmp_path / "index.html").read_text()
+    assert re.findall(">(nodes=[0-9]+)</a>", html) == ["nodes=4", "nodes=8", "nodes=16"]
+    pictures = re.findall('<img src="data:image/png;base64,([^"]+)" alt="([^"]+)"', html)
+    assert len(pictures) == len(swept.metrics)
+    assert base64.b64decode(pictures[0][0]) == (out / "sweep-loss.png").read_bytes()
+    assert pictures[0][1].startswith("Lines: training loss against nodes, one line per method.")
+    assert 'href="out/sweep-loss.csv"' in html
+    written(tmp_path / "another")
+    assert "<img" not in index([tmp_path], tmp_path / "index.html").read_text(), "not all are of the sweep"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"methods": NaN}', "[" * 100_000])

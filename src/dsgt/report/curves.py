@@ -17,15 +17,19 @@ def curves(lines: Sequence[MethodRuns]) -> dict[str, Any]:
     axes, panels = measured(lines, list(AXES)), measured(lines, list(PANELS))
     if all(line.centralized for line in lines):  # one model has no distance from itself
         panels = [key for key in panels if key != "consensus"]
+    ranges = {key: [_range(line, key) for line in lines] for key in panels}
     return {
         "axes": {key: AXES[key] for key in axes},
-        "panels": [{"key": key, "title": PANELS[key].title, "log": PANELS[key].log} for key in panels],
+        "panels": [
+            {"key": key, "title": PANELS[key].title, "log": PANELS[key].log, "bare": _bare(ranges[key])}
+            for key in panels
+        ],
         "lines": [
             {
                 "x": {key: column(line.curve(key)[0]) for key in axes},
-                "y": {key: _range(line, key) for key in panels},
+                "y": {key: ranges[key][i] for key in panels},
             }
-            for line in lines
+            for i, line in enumerate(lines)
         ],
     }
 
@@ -35,15 +39,21 @@ def _range(line: MethodRuns, key: str) -> dict[str, list[float | None]]:
     return {"mean": mean, "low": low, "high": high} if len(line.runs) > 1 else {"mean": mean}
 
 
+def _bare(ranges: Sequence[dict[str, list[float | None]]]) -> bool:
+    """Whether nobody was measured twice, as where all diverge at once: points make no line."""
+    return all(sum(v is not None for v in one["mean"]) < 2 for one in ranges)
+
+
 def apart(lines: Sequence[MethodRuns]) -> list[dict[str, Any] | None]:
     """Every node's distance from the mean model in each measured round of a method's first seed; None where that was
-    not measured, or all nodes have one model."""
+    not measured, or all nodes have one model, be it only until they diverge."""
     found: list[dict[str, Any] | None] = []
     for line in lines:
         rows = [row for row in line.runs[0] if f"{APART}0" in row]
         nodes = sum(key.startswith(APART) for key in rows[0]) if rows else 0
         values = [column(row[f"{APART}{i}"] for i in range(nodes)) for row in rows]
-        found.append({"round": [row["round"] for row in rows], "values": values} if rows else None)
+        told = any(v for one in values for v in one)
+        found.append({"round": [row["round"] for row in rows], "values": values} if told else None)
     return [None if line.centralized else one for line, one in zip(lines, found, strict=True)]
 
 

@@ -10,29 +10,35 @@ from dsgt.comparison.settings import Settings
 from dsgt.report.cards import OPEN, card
 from dsgt.report.curves import apart, curves, grid
 from dsgt.report.holdings import Holdings, histograms, holdings
+from dsgt.report.looks import looks
 from dsgt.report.network import Network, network
 from dsgt.report.parts import asset, policy, scripts, template
 from dsgt.report.rerun import python
 from dsgt.report.results import costs, table
-from dsgt.report.verdict import RULE, verdict
+from dsgt.report.spoken import spoken
+from dsgt.report.verdict import RULE, few, verdict
 from dsgt.report.work import Times, times
-from dsgt.text import listed, short
+from dsgt.text import short
 
-COLOURS = 6
-"""How many the style sheet has; methods beyond that repeat them with another dash."""
+NAMED = 5
+"""Methods in the title; of more than one beyond that, these and how many others."""
 
 
 def page(comparison: Comparison, *, against: str | None = None) -> str:
     """A comparison as one HTML page that can be read without a network. ``against``: the axis that it shows first."""
     settings = comparison.settings
     lines = comparison.lines
+    told = spoken(comparison)
+    names = [line.method for line in told.lines]
     held, no_data = _data(settings)
     net, no_network = _network(settings, [line.method for line in lines], held.sizes if held else [])
     work = _times(settings, [line.method for line in lines])
-    looks = _looks([line.centralized for line in lines])
     cards = [card(line.title, settings.algorithm(line.method)) for line in lines]
-    methods = [{"name": line.method, **look} for line, look in zip(lines, looks, strict=True)]
-    drawn = {
+    looked = looks(line.centralized for line in lines)
+    methods = [
+        {"name": line.method, "title": name, **look} for line, name, look in zip(lines, names, looked, strict=True)
+    ]
+    drawn: dict[str, Any] = {
         "methods": methods,
         "curves": curves(lines),
         "grid": grid(lines),
@@ -43,20 +49,20 @@ def page(comparison: Comparison, *, against: str | None = None) -> str:
     }
     texts = scripts("report.js")
     return template("page.html").render(
-        title=f"Comparison of {listed(line.method for line in lines)}",
+        title=f"Comparison of {few(names, NAMED)}",
         facts=facts(settings),
         settings=settings,
         axis=against or comparison.axis,
         methods=methods,
         cards=cards,
         open_cards=len(cards) <= OPEN,
-        verdict=verdict(lines, comparison.target),
+        verdict=verdict(told.lines, comparison.target),
         rule=RULE,
         columns=table(lines),
         costs=costs(lines, comparison.target),
         target="" if comparison.target is None else short(comparison.target),
         selection=comparison.selection,
-        notes=notes(comparison),
+        notes=notes(told),
         network=net,
         no_network=no_network,
         work=work,
@@ -69,6 +75,8 @@ def page(comparison: Comparison, *, against: str | None = None) -> str:
         data=drawn,
         bands=any(len(line.runs) > 1 for line in lines),
         any_gone=not all(line.converged for line in lines),
+        all_gone=not any(line.converged for line in lines),
+        tried=any(loss is not None for one in drawn["grid"] for loss in one["mean"]),
         any_diverged=any(line.diverged_at for line in lines),
         style=asset("style.css"),
         scripts=texts,
@@ -100,18 +108,6 @@ def _as_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_as_text(item) for item in value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _looks(centralized: list[bool]) -> list[dict[str, Any]]:
-    """Colours in the order of the methods; the centralized reference is the colour of ink, and dashed."""
-    looks: list[dict[str, Any]] = []
-    used = 0
-    for reference in centralized:
-        looks.append(
-            {"colour": "ink", "look": "reference"} if reference else {"colour": str(used % COLOURS), "look": used}
-        )
-        used += not reference
-    return looks
 
 
 def _data(settings: Settings) -> tuple[Holdings | None, str]:

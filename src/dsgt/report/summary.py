@@ -11,6 +11,7 @@ from dsgt._version import __version__
 from dsgt.comparison.result import Comparison
 from dsgt.report.curves import curves
 from dsgt.report.results import table
+from dsgt.report.spoken import spoken
 from dsgt.report.verdict import verdict
 
 FILE = "report.json"
@@ -27,7 +28,7 @@ def summary(found: Comparison, settings: dict[str, str], *, against: str | None 
     return {
         "dsgt": __version__,
         "methods": [{"name": line.method, "title": line.title, "reference": line.centralized} for line in lines],
-        "verdict": list(verdict(lines, found.target)),
+        "verdict": list(verdict(spoken(found).lines, found.target)),
         "best": None if best is None else {"name": best.method, "loss": best.loss},
         "columns": [
             {"heading": c.heading, "meaning": c.meaning, "cells": c.cells, "best": sorted(c.best)} for c in table(lines)

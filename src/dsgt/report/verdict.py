@@ -132,7 +132,7 @@ def _beside(best: MethodRuns, others: Sequence[MethodRuns], key: str, pairs: int
 
 def _against(best: MethodRuns, reference: MethodRuns, target: float | None, pairs: int | None) -> str:
     """The leader beside centralized SGD, which has all data in one place."""
-    said = f"centralized {reference.method.upper()} reached {with_spread(reference.loss, reference.spread)}"
+    said = f"{_centralized(reference)} reached {with_spread(reference.loss, reference.spread)}"
     if pairs is None:
         return said
     found = difference(reference.losses, best.losses, pairs)
@@ -150,22 +150,29 @@ def _against(best: MethodRuns, reference: MethodRuns, target: float | None, pair
     return f"{said}, and took {short(theirs / own, 2)} times as long on the virtual clock to a loss of {short(target)}"
 
 
+def _centralized(reference: MethodRuns) -> str:
+    """By the name that one types, or by its title, which begins so."""
+    name = reference.method
+    return name if name.startswith("centralized") else f"centralized {name.upper() if name.islower() else name}"
+
+
 def _named(lines: Sequence[MethodRuns], best: MethodRuns) -> str:
     """With the loss, and the weights where they are not those of the best: the difference may be theirs."""
-    return _few([f"{line.method} ({short(line.loss)}{_weights(line, best, ', ')})" for line in lines])
+    return few([f"{line.method} ({short(line.loss)}{_weights(line, best, ', ')})" for line in lines])
 
 
 def _names(lines: Sequence[MethodRuns], best: MethodRuns) -> str:
     """Without the loss."""
-    return _few([f"{line.method}{_weights(line, best, ' ')}" for line in lines])
+    return few([f"{line.method}{_weights(line, best, ' ')}" for line in lines])
 
 
 def _weights(line: MethodRuns, best: MethodRuns, before: str) -> str:
     return f"{before}with {line.weights} weights" * (line.weights != best.weights)
 
 
-def _few(names: Sequence[str]) -> str:
-    return listed(names if len(names) <= MOST + 1 else [*names[:MOST], _others(names[MOST:])])
+def few(names: Sequence[str], most: int = MOST) -> str:
+    """One by one; of many, so many and how many others."""
+    return listed(names if len(names) <= most + 1 else [*names[:most], _others(names[most:])])
 
 
 def _others(some: Sequence[object]) -> str:

@@ -13,6 +13,23 @@ const Figures = (() => {
     return `rgba(${r}, ${g}, ${b}, ${alpha})`;
   }
 
+  // Below this part of the largest value nodes agree, and a logarithm shows only rounding; of zero it shows nothing.
+  const agreed = 1e-6;
+  const visible = (logarithm, top) => (v) => (v === null || (logarithm && v <= agreed * top) ? null : v);
+
+  // Dashes as SVG has them, for Plotly.
+  const pattern = (dashes) => (dashes ? dashes.split(" ").map((v) => `${v}px`).join() : "solid");
+
+  // The key of a line, as in the tables of a report.
+  function swatch({ colour: hue, dash }) {
+    const made = document.createElement("template");
+    made.innerHTML = '<svg class="swatch" viewBox="0 0 36 10" aria-hidden="true"><line x1="0" y1="5" x2="36" y2="5"/></svg>';
+    const key = made.content.firstChild;
+    key.style.color = `var(--c-${hue})`;
+    key.firstChild.setAttribute("stroke-dasharray", dash || "none");
+    return key;
+  }
+
   function axis(title, more) {
     return {
       title: { text: title, standoff: 8 }, automargin: true, gridcolor: colour("rule"), linecolor: colour("rule"),
@@ -66,5 +83,5 @@ const Figures = (() => {
     return { type: "log", ...(values.length ? { tickvals: ticks, ticktext: ticks.map((v) => String(Number(v.toPrecision(3)))) } : {}) };
   }
 
-  return { plain, colour, axis, layout, draw, logarithmic, percent };
+  return { plain, colour, axis, layout, draw, logarithmic, percent, visible, pattern, swatch };
 })();

@@ -1,6 +1,6 @@
 // Two comparisons side by side. Whatever was written by somebody is set as text.
 (() => {
-  const { plain, colour, axis, layout, draw, logarithmic, percent } = Figures;
+  const { plain, colour, axis, layout, draw, logarithmic, percent, visible, pattern, swatch } = Figures;
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
   const root = document.documentElement;
@@ -8,8 +8,6 @@
     root.dataset.ready = "";
     return;
   }
-  const hues = 6;
-  const dashes = ["solid", "dot", "dashdot", "longdash"];
   const sides = ["left", "right"];
   const chosen = () => sides.map((side) => data.comparisons[at(side).value]);
 
@@ -19,17 +17,30 @@
     if (pairs.some(([key]) => key === before)) select.value = before;
   }
 
-  function look(method) {
-    const number = data.colours[method.name];
-    if (method.reference) return { color: colour("c-ink"), dash: "dash" };
-    return { color: colour(`c-${number % hues}`), dash: dashes[Math.floor(number / hues) % dashes.length] };
+  // On the left methods look as in their own report; so they do on the right, but who is on the left too looks as there,
+  // and who would look like another takes what is free.
+  function looks([left, right]) {
+    const found = new Map(left.methods.map((m) => [m.name, m]));
+    const taken = new Set(left.methods.map((m) => m.look));
+    const take = (m, look) => { found.set(m.name, look); taken.add(look.look); };
+    const others = right.methods.filter((m) => !found.has(m.name));
+    const alone = others.filter((m) => m.reference || !taken.has(m.look));
+    alone.forEach((m) => take(m, m));
+    others.filter((m) => !alone.includes(m)).forEach((m) => take(m, data.looks.find((l) => !taken.has(l.look))));
+    return found;
   }
 
-  function traces(one, key, against) {
-    return one.methods.map((method, i) => ({
-      x: one.curves.lines[i].x[against], y: one.curves.lines[i].y[key].mean, name: plain(method.title || method.name),
-      mode: "lines", line: { ...look(method), width: 2 }, hovertemplate: "%{y:.4~g}",
-    })).filter((_, i) => key !== "consensus" || !one.methods[i].reference);
+  function traces(one, key, against, look) {
+    return one.methods.map((method, i) => {
+      const { x, y } = one.curves.lines[i];
+      // Not everything is measured as often as the loss.
+      const seen = [...y[key].mean.keys()].filter((k) => y[key].mean[k] !== null);
+      const { colour: hue, dash } = look.get(method.name);
+      return {
+        x: seen.map((k) => x[against][k]), y: seen.map((k) => y[key].mean[k]), name: plain(method.title || method.name),
+        mode: "lines", line: { color: colour(`c-${hue}`), dash: pattern(dash), width: 2 }, hovertemplate: "%{y:.4~g}",
+      };
+    }).filter((_, i) => key !== "consensus" || !one.methods[i].reference);
   }
 
   function row(kind, texts, best = []) {
@@ -43,14 +54,14 @@
     return made;
   }
 
-  function results(one) {
+  function results(one, look) {
     const head = document.createElement("thead");
     head.append(row("th", ["method", ...one.columns.map((c) => c.heading)]));
     const body = document.createElement("tbody");
     one.methods.forEach((method, i) => {
       const best = one.columns.flatMap((c, k) => (c.best.includes(i) ? [k + 1] : []));
-      const made = row("td", [method.name, ...one.columns.map((c) => c.cells[i])], best);
-      made.firstChild.style.borderLeft = `4px ${method.reference ? "dashed" : "solid"} ${look(method).color}`;
+      const made = row("td", [method.title || method.name, ...one.columns.map((c) => c.cells[i])], best);
+      made.firstChild.prepend(swatch(look.get(method.name)));
       body.append(made);
     });
     return [head, body];
@@ -62,19 +73,26 @@
     options(at("figure"), shared((one) => Object.fromEntries(one.curves.panels.map((p) => [p.key, p.title]))), "loss");
     options(at("against"), shared((one) => one.curves.axes), two[0].axis);
     const [key, against] = [at("figure").value, at("against").value];
-    const drawn = two.map((one) => traces(one, key, against));
+    const look = looks(two);
+    const drawn = two.map((one) => traces(one, key, against, look));
     const log = two[0].curves.panels.find((p) => p.key === key)?.log;
-    const seen = drawn.flat().flatMap((t) => t.y).filter((v) => v !== null && (!log || v > 0));
-    const [low, high] = [Math.min(...seen), Math.max(...seen)];
+    const kept = visible(log, Math.max(...drawn.flat().flatMap((t) => t.y)));
+    drawn.flat().forEach((t) => { t.y = t.y.map(kept); });
+    const seen = drawn.flat().flatMap((t) => t.y).filter((v) => v !== null);
+    const [low, high] = seen.length ? [Math.min(...seen), Math.max(...seen)] : [1, 1];
     const margin = log ? (high / low) ** 0.05 : 0.05 * (high - low || 1);
     const range = log ? [Math.log10(low / margin), Math.log10(high * margin)] : [low - margin, high + margin];
-    const furthest = Math.max(...drawn.flat().flatMap((t) => t.x));
+    const furthest = Math.max(0, ...drawn.flat().flatMap((t) => t.x));
     const y = { ...(log ? logarithmic(seen) : {}), range, tickformat: key.includes("accuracy") ? percent(seen) : "" };
     two.forEach((one, k) => {
       const side = sides[k];
       at(`${side}-name`).textContent = data.names[at(side).value];
       at(`${side}-verdict`).textContent = one.verdict.join(" ");
-      at(`${side}-table`).replaceChildren(...results(one));
+      at(`${side}-table`).replaceChildren(...results(one, look));
+      const bare = drawn[k].every((t) => t.y.filter((v) => v !== null).length < 2);
+      at(`${side}-plot`).hidden = bare;
+      at(`${side}-bare`).hidden = !bare;
+      if (bare) return;
       draw(`${side}-plot`, drawn[k], layout(
         axis(one.curves.axes[against], { range: [0, furthest] }), axis("", y), { hovermode: "x unified" },
       ));

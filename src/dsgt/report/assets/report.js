@@ -6,21 +6,15 @@
   const all = (selector) => [...document.querySelectorAll(selector)];
   const checked = document.querySelector("input[name=axis]:checked");
   const state = { axis: checked ? checked.value : "round", log: true, hidden: new Set() };
-  const dashes = ["solid", "dot", "dashdot", "longdash"];
   const symbols = ["circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon"];
-  const agreed = 1e-6; // Below this part of the largest value nodes agree, and a logarithm shows only rounding.
   const hues = 6;
 
-  const { plain, colour, axis, layout, draw, logarithmic, percent } = Figures;
-  const names = data.methods.map((m) => plain(m.name));
-  const brief = (i) => plain([...data.methods[i].name].slice(0, 18).join(""));
+  const { plain, colour, axis, layout, draw, logarithmic, percent, visible, pattern } = Figures;
+  const names = data.methods.map((m) => plain(m.title));
+  const brief = (i) => plain([...data.methods[i].title].slice(0, 18).join(""));
   const shown = () => data.methods.map((_, i) => i).filter((i) => !state.hidden.has(i));
 
   const own = (i, alpha) => colour(`c-${data.methods[i].colour}`, alpha);
-  const dash = (i) => {
-    const look = data.methods[i].look;
-    return look === "reference" ? "dash" : dashes[Math.floor(look / hues) % dashes.length];
-  };
   const symbol = (i) => (data.methods[i].look === "reference" ? "x-thin" : symbols[data.methods[i].look % hues]);
 
   function panel({ key, log }) {
@@ -28,7 +22,7 @@
     const curve = (i) => data.curves.lines[i].y[key];
     const drawn = shown().filter((i) => key !== "consensus" || data.methods[i].look !== "reference");
     const top = Math.max(...drawn.flatMap((i) => curve(i).mean));
-    const visible = (v) => (v === null || (logarithm && v <= agreed * top) ? null : v);
+    const kept = visible(logarithm, top);
     // Lines that coincide are seen both: the upper is the narrower.
     const width = (i) => 1.8 + Math.min(2, 0.7 * (data.methods.length - 1 - i));
     const traces = drawn.flatMap((i) => {
@@ -38,11 +32,11 @@
       const x = those(data.curves.lines[i].x[state.axis]);
       const [mean, low, high] = [curve(i).mean, curve(i).low, curve(i).high].map(those);
       const line = {
-        x, y: mean.map(visible), name: names[i], mode: mean.length > 1 ? "lines" : "markers",
-        line: { color: own(i), width: width(i), dash: dash(i) }, hovertemplate: "%{y:.4~g}",
+        x, y: mean.map(kept), name: names[i], mode: mean.length > 1 ? "lines" : "markers",
+        line: { color: own(i), width: width(i), dash: pattern(data.methods[i].dash) }, hovertemplate: "%{y:.4~g}",
       };
       if (!low) return [line];
-      const at = [...mean.keys()].filter((k) => visible(low[k]) !== null && visible(high[k]) !== null);
+      const at = [...mean.keys()].filter((k) => kept(low[k]) !== null && kept(high[k]) !== null);
       const back = [...at].reverse();
       const band = {
         x: [...at, ...back].map((k) => x[k]), y: [...at.map((k) => high[k]), ...back.map((k) => low[k])],
@@ -83,7 +77,7 @@
       const cross = at.filter((k) => g.diverged[k]);
       return [
         {
-          x: g.lr, y: g.mean, name: names[i], mode: "lines+markers", line: { color: own(i), width: 2, dash: dash(i) },
+          x: g.lr, y: g.mean, name: names[i], mode: "lines+markers", line: { color: own(i), width: 2, dash: pattern(data.methods[i].dash) },
           marker: { size: 8, symbol: symbol(i), color: own(i), line: { color: own(i), width: symbol(i) === "x-thin" ? 2 : 0 } },
           error_y: {
             visible: g.seeds > 1, type: "data", symmetric: false, color: own(i, 0.6), thickness: 1.5, width: 3,
@@ -124,14 +118,14 @@
   }
 
   function everything() {
-    data.curves.panels.forEach(panel);
+    data.curves.panels.filter((p) => !p.bare).forEach(panel);
     if (document.getElementById("plot-grid")) grid();
     data.histograms.forEach(histogram);
   }
 
   // Switches
   all("input[name=axis]").forEach((input) => input.addEventListener("change", () => { state.axis = input.value; everything(); }));
-  document.getElementById("log").addEventListener("change", (event) => { state.log = event.target.checked; everything(); });
+  document.getElementById("log")?.addEventListener("change", (event) => { state.log = event.target.checked; everything(); });
   all("[data-toggle]").forEach((chip) => chip.addEventListener("click", () => {
     const i = Number(chip.dataset.toggle);
     if (!state.hidden.delete(i)) state.hidden.add(i);
@@ -147,11 +141,11 @@
   const method = document.getElementById("apart-method");
   if (method) {
     const time = document.getElementById("apart-time");
-    const number = (v) => String(Number(v.toPrecision(2)));
+    const number = (v) => (v === null ? "infinite" : String(Number(v.toPrecision(2))));
     const every = data.apart.filter(Boolean).flatMap((a) => a.values.flat()).filter((v) => v > 0);
     const high = Math.max(...every);
     const low = Math.max(Math.min(...every), high / 1e4);
-    const part = (v) => (v > low && high > low ? Math.round((100 * Math.log(v / low)) / Math.log(high / low)) : 0);
+    const part = (v) => (v === null ? 100 : v > low && high > low ? Math.round((100 * Math.log(v / low)) / Math.log(high / low)) : 0);
     document.getElementById("apart-low").textContent = `${number(low)} or less`;
     document.getElementById("apart-high").textContent = number(high);
     const titles = all("[data-node] title").map((title) => title.textContent);
@@ -163,7 +157,7 @@
         node.querySelector("circle").style.fill = `color-mix(in srgb, var(--apart) ${part(v)}%, var(--card))`;
         node.querySelector("title").textContent = `${titles[place]}; ${number(v)} from the mean model`;
       });
-      const far = values[k].indexOf(Math.max(...values[k]));
+      const far = values[k].includes(null) ? values[k].indexOf(null) : values[k].indexOf(Math.max(...values[k]));
       const said = `after round ${round[k]}: node ${far} is farthest, ${number(values[k][far])}`;
       document.getElementById("apart-said").textContent = said;
       time.setAttribute("aria-valuetext", said);
@@ -203,6 +197,13 @@
   let before;
   addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.printing = ""; theme("light"); });
   addEventListener("afterprint", () => { delete root.dataset.printing; theme(before); });
+
+  // What one jumps to is not to end below the bar, however high the methods make it.
+  const bar = document.querySelector(".bar");
+  new ResizeObserver(() => {
+    const covers = getComputedStyle(bar).position === "sticky";
+    root.style.setProperty("--bar", `${covers ? bar.offsetHeight : 0}px`);
+  }).observe(bar);
 
   let waiting;
   addEventListener("resize", () => {
