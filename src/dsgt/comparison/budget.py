@@ -81,10 +81,14 @@ class Budget:
         next(filter(None, self._used(algorithm, problem, network)))
 
     def rounds(self, algorithm: Algorithm[Any], problem: Problem, network: Callable[[], Clocked]) -> int:
-        """How many fit in; a ValueError if none does."""
-        if (a_round := self._steady(algorithm, problem)) and a_round <= self._enough:
+        """How many fit in; a ValueError if none does. Of epochs the nearest number, and at least one."""
+        a_round, epochs = self._steady(algorithm, problem), self.unit == "epochs"
+        if a_round and epochs:
+            return max(1, round(self.amount / a_round))
+        if a_round and a_round <= self._enough:
             return int(self._enough / a_round)
-        return next(k for k, used in enumerate(self._used(algorithm, problem, network)) if used > self._enough)
+        fit = next(k for k, used in enumerate(self._used(algorithm, problem, network)) if used > self._enough)
+        return max(1, fit) if epochs else fit
 
     @property
     def _enough(self) -> float:
@@ -112,7 +116,7 @@ class Budget:
             fitted = algorithm.fitted(algorithm.over(network()), played)
             totals = (work * self._a_batch(problem) for work in _asked(fitted, problem, played))
         for k, used in enumerate(totals):
-            if k == 0 and used > self._enough:
+            if k == 0 and used > self._enough and self.unit != "epochs":
                 raise ValueError(
                     f"the budget is {self}, but one round of {_name(algorithm)} takes {used:.3g}: give more"
                 )
