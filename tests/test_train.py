@@ -115,7 +115,7 @@ def test_a_run_that_diverges_ends_with_what_to_do_and_keeps_its_rows(tmp_path: P
         (["dsgt", "--checkpoint-every", "0", "--checkpoint-dir", "x"], "checkpoint-every is 0; it counts rounds"),
         (["dsgt", "--data", "cifar10", "--data-dir", "nowhere"], "CIFAR-10 is not in nowhere"),
         (["dsgt", "--out", "/proc/nothing/here"], "No such file or directory: '/proc/nothing"),
-        (["dsgt", "--config", "nowhere.toml"], "No such file or directory: 'nowhere.toml'"),
+        (["dsgt", "--config", "nowhere.toml"], "there is no file of settings nowhere.toml"),
     ],
 )
 def test_every_bad_flag_is_refused_before_work_starts(tmp_path: Path, monkeypatch, flags: list[str], words: str):
