@@ -696,6 +696,7 @@ def test_a_function_counts_with_the_values_that_it_kept():
     assert source(kept_by(0.1)) == source(kept_by(0.1)) != source(kept_by(2))
     for a, b in (
         (torch.ones(3), torch.zeros(3)),
+        (torch.ones(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.bfloat16)),
         (np.ones(3), np.ones(4)),
         ({"a": [1, 2]}, {"a": [1, 3]}),
         (Plain(0.1), Plain(0.2)),

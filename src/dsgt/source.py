@@ -92,14 +92,13 @@ def _value(v: Any, known: set[int]) -> str:
     if isinstance(v, PLAIN):
         return repr(v)
     if isinstance(v, Tensor):
-        v = v.detach().cpu().numpy()
+        v = v.detach().cpu()
+        v = (v.double() if v.is_floating_point() else v).numpy()  # NumPy knows no bfloat16
     if isinstance(v, np.ndarray) and v.dtype != object:
         return f"{v.dtype} {v.shape} {hashlib.sha256(np.ascontiguousarray(v).tobytes()).hexdigest()[:16]}"
     kind = v if inspect.isroutine(v) or isinstance(v, type) else type(v)
     said = f"{kind.__module__}.{kind.__qualname__} {[] if _installed(kind) else sorted(_all_texts(v, known))}"
-    if kind is v:
-        return said
-    if id(v) in known:  # it is part of itself
+    if kind is v or id(v) in known:  # or it is part of itself
         return said
     known.add(id(v))
     if isinstance(v, Mapping):
