@@ -229,6 +229,45 @@ def test_the_grid_grows_until_the_best_learning_rate_is_inside_it(monkeypatch: p
     }
 
 
+def test_every_method_of_the_resnet_study_has_its_own_step_on_every_network_and_partition(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    best = {("dsgt", "ring"): 0.15, ("dsgt", "exponential"): 0.5, ("decentlam", "ring"): 0.0015,
+            ("decentlam", "exponential"): 0.05}  # fmt: skip
+
+    def table(self: Lab, asked: list[resnet.ResNetRun]) -> pd.DataFrame:
+        rows = [cases.parameters(run) for run in asked for _ in range(2)]  # at the start, and at the end
+        loss = [
+            k % 2 or 10 + abs(np.log(row["lr"] / best[row["method"], row["graph"]])) for k, row in enumerate(rows, 1)
+        ]
+        return pd.DataFrame(rows).assign(loss=loss)
+
+    monkeypatch.setattr(Lab, "table", table)
+    plan = replace(resnet.FULL, methods=("dsgt", "decentlam"), partitions=("dirichlet:1",), seeds=2)
+    found = resnet.measure(LAB, plan)
+    chosen = {("dirichlet:1", graph, method): lr for (method, graph), lr in best.items()}
+    assert resnet.best_of(found["tuning"]) == chosen
+    tried = found["tuning"].groupby(["method", "graph"])["lr"].agg(list).to_dict()
+    assert tried == {
+        ("dsgt", "ring"): [0.05, 0.15, 0.5],
+        ("dsgt", "exponential"): [0.05, 0.15, 0.5, 1.5],
+        ("decentlam", "ring"): [0.0015, 0.005, 0.015, 0.05],  # the end of the ladder
+        ("decentlam", "exponential"): [0.005, 0.015, 0.05, 0.15],
+    }
+    assert {*found["tuning"]["seed"]} == {paper.TUNING_SEED}
+    assert {*found["tuning"]["epochs"]} == {plan.tuning_epochs}
+    runs = found["runs"]
+    assert sorted(
+        {*zip(runs["partition"], runs["graph"], runs["method"], runs["lr"], runs["seed"], strict=True)}
+    ) == sorted((*cell, lr, seed) for cell, lr in chosen.items() for seed in (1, 2))
+    edges = [
+        line
+        for line in resnet.findings(found | {"runs": runs.assign(accuracy=0.5, consensus=0.0)}, plan)
+        if "edge" in line
+    ]
+    assert edges == ["The best learning rate is at the edge of the grid for DecentLaM, ring, dirichlet:1."]
+
+
 @pytest.mark.parametrize(("gone", "too_large"), [(6, [(6, 0.2)]), (2, [(1, 0.2), (2, 0.2), (6, 0.2)])])
 def test_a_step_at_which_the_largest_network_diverges_is_not_tried_on_the_others(
     gone: int, too_large: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,6 @@ random graph with 2 log2 n neighbours on average, FDLA weights for DSGT and D-PS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ import pandas as pd
 
 from dsgt.comparison import PAPER_GRID
 from dsgt.reproduce.clock import ETHERNET, WIRES, Gradient, Wire, seconds_per_round
+from dsgt.reproduce.grids import Grids, grown
 from dsgt.reproduce.lab import Lab, Plan, Tables, records
 from dsgt.reproduce.training_run import TrainingRun
 
@@ -65,33 +65,22 @@ class Task(Plan):
 
 
 def tuned(lab: Lab, task: Task) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Every method at the learning rates of the grid, the same epochs for all; the lowest final training loss wins.
-
-    While that is the largest or the smallest that was tried, the next one of the ladder is tried too."""
+    """Every method at the learning rates of its grid, the same epochs for all; the lowest final training loss wins."""
     epochs = min(task.tuning_epochs, task.epochs)
-    lrs = {method: {*task.lrs} for method in task.methods}
-    while True:
-        runs = told_apart(
-            lab.table(
-                [
-                    task.training(lab, method, lr=lr, seed=TUNING_SEED, nodes=task.nodes, epochs=epochs, every=epochs)
-                    for method in task.methods
-                    for lr in sorted(lrs[method])
-                ]
-            )
-        )
-        tuning = last(runs)[["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]]
-        best = best_of(tuning)
-        wider = {method: lrs[method] | beyond(task.ladder, lrs[method], best[method]) for method in task.methods}
-        if wider == lrs:
-            return tuning, best
-        lrs = wider
 
+    def tuning(grids: Grids[str]) -> pd.DataFrame:
+        cases = [
+            task.training(lab, method, lr=lr, seed=TUNING_SEED, nodes=task.nodes, epochs=epochs, every=epochs)
+            for method, lrs in grids.items()
+            for lr in sorted(lrs)
+        ]
+        return last(told_apart(lab.table(cases)))[
+            ["method", "weights", "nodes", "lr", "seed", "epochs", "loss", "accuracy"]
+        ]
 
-def beyond(ladder: Sequence[float], tried: set[float], best: float) -> set[float]:
-    """The next learning rate of the ladder where the best is at an edge of what was tried, else nothing."""
-    above, below = [x for x in ladder if x > max(tried)], [x for x in ladder if x < min(tried)]
-    return {*(above[:1] if best == max(tried) else []), *(below[-1:] if best == min(tried) else [])}
+    grids = grown({method: {*task.lrs} for method in task.methods}, task.ladder, lambda some: best_of(tuning(some)))
+    found = tuning(grids)
+    return found, best_of(found)
 
 
 def repeated(lab: Lab, task: Task, best: dict[str, float]) -> pd.DataFrame:
