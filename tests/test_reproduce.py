@@ -124,6 +124,25 @@ def test_methods_with_equal_losses_can_be_drawn(column: list[float]):
 
 
 @pytest.mark.parametrize(
+    ("columns", "said", "drawn"),
+    [
+        ([[3.0, 2.0, 1.0], [3.0, 1.0, 0.0]], "D²", [3.0, 1.5, 0.5]),
+        ([[3.0, 2.0, 1.0], [3.0, np.inf], [3.0, 1.0, 0.0]], "D² (1 of 3 seeds diverged)", [3.0, 1.5, 0.5]),
+        ([[3.0, 2.0, np.nan], [3.0, 1.0, 0.0]], "D² (1 of 2 seeds diverged)", [3.0, 1.0, 0.0]),
+        ([[3.0, 2.0, np.inf], [3.0, 1.0, np.inf]], "D² (diverged)", [3.0, 1.5]),
+        ([[3.0, np.nan, 1.0], [3.0, np.nan, 0.0]], "D²", [3.0, 0.5]),  # measured seldom
+    ],
+)
+def test_a_line_is_the_mean_of_the_runs_that_did_not_diverge(columns: list[list[float]], said: str, drawn: list[float]):
+    table = pd.concat([curves(d2=column).assign(seed=seed) for seed, column in enumerate(columns)])
+    _, (axes,) = style.panels(1, 1)
+    style.band(axes, table, "round", "loss", colour="k", label="D²")
+    (line,) = axes.get_lines()
+    assert line.get_label() == said
+    assert line.get_ydata().tolist() == drawn
+
+
+@pytest.mark.parametrize(
     ("difference", "said"),
     [
         ([0.0, 0.0], "no difference"),

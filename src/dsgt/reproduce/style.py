@@ -72,8 +72,15 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
 def band(
     axes: Axes, table: pd.DataFrame, x: str, y: str, *, colour: str, label: str, line: str = "-", width: float = 1.5
 ) -> None:
-    """The mean over the seeds, and their range; a run that diverged leaves the picture where it did."""
+    """The mean over the seeds, and their range. A run that diverged is left out, and the legend says so; where all did,
+    they leave the picture there."""
     shown = table.astype({y: float})
+    survived = np.isfinite(shown.groupby("seed").tail(1).set_index("seed")[y])
+    if 0 < survived.sum() < len(survived):
+        shown = shown[shown["seed"].isin(survived.index[survived])]
+        label += f" ({len(survived) - survived.sum()} of {len(survived)} seeds diverged)"
+    elif not survived.any():
+        label += " (diverged)"
     shown = shown[np.isfinite(shown[y])]
     over = shown.groupby(x)[y].agg(["mean", "min", "max", "count"])
     over = over[over["count"] == over["count"].max()]
