@@ -157,6 +157,32 @@ def test_differences_that_are_equal_but_for_the_last_bit_are_judged(difference: 
     assert said in paper_findings.verdict(np.array(difference))
 
 
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([1.0, 2.0, 3.0], "2.0 ± 1.0"),
+        ([1.0, np.inf, 3.0, np.nan], "2.0 ± 1.4 (2 of 4 seeds diverged)"),
+        ([1.0, np.inf], "1.0 ± 0.0 (1 of 2 seeds diverged)"),
+        ([np.inf], "none, all diverged"),
+    ],
+)
+def test_means_over_seeds_leave_out_those_that_diverged_and_count_them(ends: list[float], said: str):
+    assert paper_findings.over_seeds(pd.Series(ends), ".1f") == said
+
+
+def test_who_reaches_half_time_in_some_seeds_only_is_told_apart():
+    runs = {1: [3.0, 2.0, 1.0, 0.5], 2: [3.0, 2.5, 2.2, 2.1]}
+    some = pd.concat([curves(d2=losses).assign(seed=seed) for seed, losses in runs.items()])
+    ours = pd.concat([curves(dsgt=[3.0, 2.0, 1.0, 0.0]).assign(seed=seed) for seed in runs])
+    never = pd.concat([curves(dpsgd=[3.0, np.inf]).assign(seed=seed) for seed in runs])
+    table = pd.concat([ours, some, never]).assign(seconds=lambda t: t["round"] * 10.0)
+    assert paper_findings.halfway(table, replace(LOGISTIC, epochs=2.0)) == [
+        "DSGT reaches a loss of 1.000 after 1.0 epochs (1.0 to 1.0), 20 virtual seconds",
+        "D² reaches a loss of 1.000 after 1.0 epochs (1.0 to 1.0), 20 virtual seconds, in 1 of 2 seeds",
+        "D-PSGD does not reach a loss of 1.000",
+    ]
+
+
 def test_the_verdict_is_students_t_test():
     difference = np.array([0.1, 0.3, -0.05, 0.2])
     p = ttest_1samp(difference, 0.0).pvalue

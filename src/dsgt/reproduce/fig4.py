@@ -48,10 +48,9 @@ def findings(tables: Tables, both: Both) -> list[str]:
     said = []
     for task in both.tasks:
         curves = tables["curves"][tables["curves"]["model"] == task.model]
-        ends = paper_findings.ends_of(curves)
         said += [
-            f"{task.model}: {style.NAMES[str(m)]} {r['accuracy', 'mean']:.2%} ± {r['accuracy', 'std']:.2%}"
-            for m, r in ends.iterrows()
+            f"{task.model}: {style.NAMES[str(m)]} {paper_findings.over_seeds(ends['accuracy'], '.2%')}"
+            for m, ends in paper.last(curves).groupby("method", sort=False)
         ]
         said += [
             f"{task.model}: " + paper_findings.paired(curves, "dsgt", other, "accuracy")

@@ -17,9 +17,9 @@ from dsgt.reproduce.paper import Task, best_of, common, diverged, last, on_clock
 def findings(tables: Tables, task: Task) -> list[str]:
     curves, best = tables["curves"], best_of(tables["tuning"])
     said = [
-        f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {r['loss', 'mean']:.4f} ± {r['loss', 'std']:.4f}, "
-        f"test accuracy {r['accuracy', 'mean']:.2%} ± {r['accuracy', 'std']:.2%}"
-        for m, r in ends_of(curves).iterrows()
+        f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {over_seeds(ends['loss'])}, test accuracy "
+        f"{over_seeds(ends['accuracy'], '.2%')}"
+        for m, ends in last(curves).groupby("method", sort=False)
     ]
     others = [m for m in task.methods if m not in ("dsgt",)]
     said += [paired(curves, "dsgt", other, "loss") for other in others]
@@ -49,9 +49,14 @@ def findings(tables: Tables, task: Task) -> list[str]:
     return said
 
 
-def ends_of(curves: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over the seeds of the last loss and accuracy, by method."""
-    return last(curves).groupby("method", sort=False)[["loss", "accuracy"]].agg(["mean", "std"]).fillna(0.0)
+def over_seeds(ends: pd.Series[float], form: str = ".4f") -> str:
+    """Mean and standard deviation of the runs that did not diverge, and how many did."""
+    kept = ends[np.isfinite(ends.astype(float))]
+    if not len(kept):
+        return "none, all diverged"
+    spread = kept.std() if len(kept) > 1 else 0.0
+    gone = f" ({len(ends) - len(kept)} of {len(ends)} seeds diverged)" if len(kept) < len(ends) else ""
+    return f"{kept.mean():{form}} ± {spread:{form}}{gone}"
 
 
 def paired(curves: pd.DataFrame, one: str, other: str, key: str) -> str:
@@ -84,10 +89,15 @@ def halfway(curves: pd.DataFrame, task: Task) -> list[str]:
     for method, runs in curves.groupby("method", sort=False):
         rounds = np.array([rounds_to(run, target) for _, run in runs.groupby("seed")])
         later = runs[runs["round"] > 0].iloc[-1]
-        epochs, seconds = (rounds * later[unit] / later["round"] for unit in ("epochs", "seconds"))
+        there = rounds[np.isfinite(rounds)]
+        if not len(there):
+            said.append(f"{style.NAMES[str(method)]} does not reach a loss of {target:.3f}")
+            continue
+        epochs, seconds = (there * later[unit] / later["round"] for unit in ("epochs", "seconds"))
+        some = f", in {len(there)} of {len(rounds)} seeds" if len(there) < len(rounds) else ""
         said.append(
             f"{style.NAMES[str(method)]} reaches a loss of {target:.3f} after {epochs.mean():.1f} epochs "
-            f"({epochs.min():.1f} to {epochs.max():.1f}), {seconds.mean():.3g} virtual seconds"
+            f"({epochs.min():.1f} to {epochs.max():.1f}), {seconds.mean():.3g} virtual seconds{some}"
         )
     return said
 

@@ -46,13 +46,10 @@ def figure(tables: Tables, task: Task) -> Figure:
 
 def findings(tables: Tables, task: Task) -> list[str]:
     curves, best = tables["curves"], paper.best_of(tables["tuning"])
-    ends = paper.last(with_worst(curves))
-    over = ends.groupby("method", sort=False)[["loss", "accuracy", "worst"]].agg(["mean", "std"]).fillna(0.0)
     said = [
-        f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {r['loss', 'mean']:.4f} ± {r['loss', 'std']:.4f}, "
-        f"test accuracy {r['accuracy', 'mean']:.2%}, of the worst node {r['worst', 'mean']:.2%} ± "
-        f"{r['worst', 'std']:.2%}"
-        for m, r in over.iterrows()
+        f"{style.NAMES[str(m)]} (lr {best[str(m)]:g}): final loss {paper_findings.over_seeds(ends['loss'])}, test "
+        f"accuracy {ends['accuracy'].mean():.2%}, of the worst node {paper_findings.over_seeds(ends['worst'], '.2%')}"
+        for m, ends in paper.last(with_worst(curves)).groupby("method", sort=False)
     ]
     said += [paper_findings.paired(curves, "dsgt", m, "loss") for m in task.methods if m != "dsgt"]
     return said + paper_findings.edge_notes(tables["tuning"], best)
