@@ -30,16 +30,18 @@ def measure(lab: Lab, both: Both) -> Tables:
 
 
 def figure(tables: Tables, both: Both) -> Figure:
-    picture, panels = style.panels(1, len(both.tasks))
+    picture, panels = style.panels(1, len(both.tasks), height=3.6)
     for axes, task, letter in zip(panels, both.tasks, "ab", strict=False):
         some = tables["curves"][tables["curves"]["model"] == task.model]
         paper_figure.methods(axes, some, "epochs", "accuracy", task)
         finite = some[(some["round"] > 0) & some["accuracy"].notna()]["accuracy"]
         if len(finite):  # else all have diverged
-            axes.set_ylim(float(finite.quantile(0.02)), None)
+            low, high = float(finite.quantile(0.02)), float(finite.max())
+            room = max(high - low, 1e-3)
+            axes.set_ylim(low - 0.6 * room, high + 0.1 * room)  # the legend stands below the curves
         name = "LeNet" if task.model == "lenet" else "logistic regression"
         axes.set(xlabel="epochs", ylabel="test accuracy, mean model", title=f"({letter}) {name}, {task.nodes} nodes")
-        axes.legend()
+        axes.legend(loc="lower right")
     picture.suptitle(f"Test accuracy on {both.where}")
     return picture
 

@@ -15,7 +15,7 @@ from dsgt.reproduce.paper import Task, common, on_clock
 
 def figure(tables: Tables, task: Task) -> Figure:
     """The paper's four panels."""
-    picture, (a, b, c, d) = style.panels(2, 2)
+    picture, (a, b, c, d) = style.panels(2, 2, height=3.0)
     tables = tables | {"curves": on_clock(tables["curves"], tables["clock"], task)}
     for axes, x in ((a, "epochs"), (b, "seconds")):
         methods(axes, tables["curves"], x, "loss", task)
