@@ -61,6 +61,7 @@ def test_the_table_has_a_line_for_every_point_and_method(found: tuple[Sweep, Pat
             for key, value in point.at.items():
                 rows = rows[rows[key] == value]
             assert rows["loss"].item() == pytest.approx(line.loss)
+            assert rows["spread"].item() == pytest.approx(line.spread, nan_ok=True)
             assert rows["virtual_seconds_to_target"].item() == pytest.approx(
                 line.at_target(sweep.target, "virtual_seconds")
             )
@@ -94,6 +95,16 @@ def test_speedup_is_over_the_fewest_nodes_and_rounds_are_over_the_centralized_on
     (panel,) = sweep.plot("speedup").axes
     drawn = {line.get_label(): line for line in panel.lines}
     np.testing.assert_allclose(drawn["ideal"].get_ydata(), [4, 1, 2])
+
+
+def test_the_printed_table_tells_how_far_the_seeds_lie_apart():
+    found = {
+        point: comparison({"dsgt": {0.1: [0.3, 0.5]}, "dpsgd": {0.1: [0.3, math.inf]}}, nodes=point.settings.nodes)
+        for point in points({"nodes": [2, 4]}, {})
+    }
+    printed = sweep_table(Sweep(found))
+    losses = [cell for column in printed.columns if column.header == "loss" for cell in column.cells]
+    assert losses == ["0.40 ±0.14", "", "0.40 ±0.14", ""]
 
 
 def test_a_method_that_diverges_or_never_arrives_leaves_a_gap():

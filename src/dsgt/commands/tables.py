@@ -26,8 +26,7 @@ def results_table(found: Comparison) -> Table:
     for line in found.lines:
         rule = line.weights
         if line.converged:
-            loss = with_spread(line.loss, line.spread).replace("± ", "±")
-            table.add_row(line.method, rule, f"{line.lr:g}", loss, *_ends(line))
+            table.add_row(line.method, rule, f"{line.lr:g}", _loss(line), *_ends(line))
         else:
             table.add_row(line.method, rule, "diverged", "at every lr")
     return table
@@ -67,8 +66,9 @@ def sweep_table(found: Sweep) -> Table:
         for place, row in zip(_below(at, len(rows)), rows, strict=True):
             line = row["line"]
             lr = f"{line.lr:g}{'!' * bool(line.edge)}" if line.converged else "diverged"
+            loss = _loss(line) if line.converged else ""
             numbers = (_mean(row[key], form) for key, form in SWEPT.items())
-            table.add_row(place, line.method, *([line.weights] if others else []), lr, *numbers)
+            table.add_row(place, line.method, *([line.weights] if others else []), lr, loss, *numbers)
         table.add_section()
     return table
 
@@ -80,7 +80,11 @@ def _below(at: dict[str, Any], rows: int) -> list[str]:
     return [*words[: rows - 1], "\n".join(words[rows - 1 :])]
 
 
-SWEPT = {"loss": ".4g", "node_accuracy_min": ".1%", "consensus": ".2g", "virtual_seconds_to_target": ".3g"}
+def _loss(line: MethodRuns) -> str:
+    return with_spread(line.loss, line.spread).replace("± ", "±")
+
+
+SWEPT = {"node_accuracy_min": ".1%", "consensus": ".2g", "virtual_seconds_to_target": ".3g"}
 
 
 def _mean(values: list[float], form: str) -> str:

@@ -82,7 +82,8 @@ class Sweep:
         return [name for name in METRICS if any(row[name] for row in self.numbers)]
 
     def table(self) -> pd.DataFrame:
-        """One line per point and method, each at its best learning rate there: means over the seeds."""
+        """One line per point and method, each at its best learning rate there: means over the seeds, and the spread of
+        the loss."""
         with explained():
             import pandas as pd
 
@@ -93,6 +94,7 @@ class Sweep:
                 "weights": row["line"].weights,
                 "lr": row["line"].lr if row["line"].converged else math.nan,
                 "edge": row["line"].edge,
+                "spread": row["line"].spread if row["line"].converged else math.nan,
                 **{name: fmean(row[name]) if row[name] else math.nan for name in self.metrics},
             }
             for row in self.numbers
