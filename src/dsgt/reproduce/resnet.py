@@ -9,6 +9,7 @@ seed that is not reported, as in figures 2 and 3.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -128,8 +129,9 @@ class Study(Plan):
     measured: int = 4000
 
     @property
-    def cells(self) -> list[Cell]:
-        return [(partition, graph, m) for partition in self.partitions for graph in self.graphs for m in self.methods]
+    def panels(self) -> list[list[Cell]]:
+        """The methods on every network and partition."""
+        return [[(p, graph, m) for m in self.methods] for p in self.partitions for graph in self.graphs]
 
     def training(self, lab: Lab, cell: Cell, *, lr: float, seed: int, epochs: float, every: float) -> ResNetRun:
         partition, graph, method = cell
@@ -148,17 +150,22 @@ QUICK = Study(
 
 
 def measure(lab: Lab, plan: Study) -> Tables:
-    tuning, best = tuned(lab, plan)
-    runs = [
-        plan.training(lab, cell, lr=best[cell], seed=seed, epochs=plan.epochs, every=plan.every)
-        for seed in range(1, plan.seeds + 1)
-        for cell in plan.cells
-    ]
-    return {"tuning": tuning, "runs": lab.table(runs)}
+    """One panel after the other, so that an interrupted study has whole panels."""
+    tuning, runs = [], []
+    for cells in plan.panels:
+        tuning.append(tuned(lab, plan, cells))
+        best = best_of(tuning[-1])
+        reported = [
+            plan.training(lab, cell, lr=best[cell], seed=seed, epochs=plan.epochs, every=plan.every)
+            for seed in range(1, plan.seeds + 1)
+            for cell in cells
+        ]
+        runs.append(lab.table(reported))
+    return {"tuning": pd.concat(tuning, ignore_index=True), "runs": pd.concat(runs, ignore_index=True)}
 
 
-def tuned(lab: Lab, plan: Study) -> tuple[pd.DataFrame, dict[Cell, float]]:
-    """The last row of every run of the grids, and the learning rate of the lowest training loss by cell."""
+def tuned(lab: Lab, plan: Study, cells: Sequence[Cell]) -> pd.DataFrame:
+    """The last row of every run of the grids."""
     epochs = min(plan.tuning_epochs, plan.epochs)
 
     def tuning(grids: Grids[Cell]) -> pd.DataFrame:
@@ -169,9 +176,8 @@ def tuned(lab: Lab, plan: Study) -> tuple[pd.DataFrame, dict[Cell, float]]:
         ]
         return lab.table(cases).groupby([*CELL, "lr"], sort=False).tail(1).reset_index(drop=True)
 
-    start = {cell: {*(plan.momentum_lrs if cell[2] in MOMENTUM else plan.lrs)} for cell in plan.cells}
-    found = tuning(grown(start, plan.ladder, lambda grids: best_of(tuning(grids))))
-    return found, best_of(found)
+    start = {cell: {*(plan.momentum_lrs if cell[2] in MOMENTUM else plan.lrs)} for cell in cells}
+    return tuning(grown(start, plan.ladder, lambda grids: best_of(tuning(grids))))
 
 
 def best_of(tuning: pd.DataFrame) -> dict[Cell, float]:
