@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shlex
@@ -12,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
 import dsgt
 from dsgt.cli import app
+from dsgt.commands.tables import results_table
 from dsgt.problems import named
 from dsgt.report import page
 from dsgt.topologies import fdla, lift, ring, write_network
@@ -246,6 +249,14 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "comparison.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_narrow_terminal_breaks_a_loss_before_its_spread_and_no_short_name():
+    found = comparison({"dsgt": {0.4: [0.796, 0.801]}, "sgd": {0.4: [0.2332330, 0.2332331]}})
+    console = Console(width=72, record=True, file=io.StringIO())
+    console.print(results_table(found))
+    words = console.export_text().split()
+    assert {"method", "dsgt", "sgd", "metropolis", "0.233233", "±0.000000"} <= {*words}
 
 
 @pytest.mark.parametrize(

@@ -108,5 +108,5 @@ def _about(s: Settings) -> str:
 def _columns(table: Table, *headings: str, wrap: bool = False) -> None:
     for heading in headings:
         words = heading in ("at", "method", "weights")
-        folds = wrap or heading in ("at", "method")  # a long name gives way to the numbers
+        folds = wrap or heading in ("at", "method", "loss")  # a long name, or the spread behind a loss, gives way
         table.add_column(heading, justify="left" if words else "right", no_wrap=not folds, overflow="fold")
