@@ -40,6 +40,11 @@ def test_a_budget_is_a_number_and_a_unit(text: str, amount: float, unit: str):
     assert Budget.of(str(Budget.of(text))) == Budget.of(text)
 
 
+def test_a_budget_is_said_as_people_say_it():
+    said = [str(Budget.of(text)) for text in ("1epochs", "2epochs", "1rounds", "1MB", "1s", "0.5epochs")]
+    assert said == ["1 epoch", "2 epochs", "1 round", "1 MB", "1 s", "0.5 epochs"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -65,7 +65,8 @@ class Budget:
         return cls(amount * factor, measured)
 
     def __str__(self) -> str:
-        return f"{self.amount:.12g} {self.unit}"
+        one = self.amount == 1 and len(self.unit) > 2  # MB and s are no plurals
+        return f"{self.amount:.12g} {self.unit.removesuffix('s') if one else self.unit}"
 
     @property
     def axis(self) -> str:
