@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+from pathlib import Path
 
+import networkx as nx
 import pytest
 from typer.testing import CliRunner
 
@@ -14,6 +16,7 @@ from dsgt.algorithms.named import method
 from dsgt.cli import app
 from dsgt.comparison import Job
 from dsgt.comparison.budget import Budget
+from dsgt.topologies import averaging, write_network
 
 SMALL = {"nodes": 6, "graph": "ring", "batch": 60, "seeds": 1, "lrs": (0.01,), "evaluations": 1}
 
@@ -113,6 +116,28 @@ def test_less_than_a_round_is_refused_in_every_unit(text: str, round_of: str):
     settings = dsgt.Settings(budget=text, **SMALL)
     with pytest.raises(ValueError, match=f"but one round of DSGT takes {round_of}: give more"):
         settings.check_budget(settings.problem(0), "dsgt", 0)
+
+
+@pytest.mark.parametrize("graph", ["complete", "directed-complete", "file"])
+def test_where_everybody_hears_everybody_a_vector_costs_all_methods_the_same(graph: str, tmp_path: Path):
+    """Flows cannot travel in an all-reduce, so whoever is compared with them does not use one either."""
+    if graph == "directed-complete":
+        names = ["sgp", "gradient-push", "push-pull", "push-diging"]
+        write_network(tmp_path / "all.graphml", nx.complete_graph(5, create_using=nx.DiGraph))
+        given = {"graph": str(tmp_path / "all.graphml")}
+    else:
+        names = ["dpsgd", "atc-dpsgd", "d2", "exact-diffusion", "extra", "dsgt", "gnsd", "momentum-tracking"]
+        given = {"graph": "complete"}
+    if graph == "file":
+        write_network(tmp_path / "all.json", nx.complete_graph(5), averaging(5))
+        given = {"graph": str(tmp_path / "all.json")}
+    settings = dsgt.Settings(methods=tuple(names), **SMALL | {"nodes": 5, "budget": "1MB"} | given)
+    problem = settings.problem(0)
+    for name in names:
+        vector = settings.algorithm(name).sends * 5 * 4 * problem.dim * 4 / 1e6
+        assert settings.rounds(problem, name) == pytest.approx(1 / vector, abs=2), name  # some send before the first
+    alone = dsgt.Settings(methods=("sgd",), **SMALL | {"nodes": 5, "budget": "1MB"} | given)
+    assert alone.rounds(problem, "sgd") == pytest.approx(1e6 / (2 * 4 * problem.dim * 4), abs=2)
 
 
 @pytest.mark.parametrize("name", ["dsgt", "gt-svrg", "gt-saga", "gt-hsgd", "gt-sarah"])

@@ -15,6 +15,7 @@ from dsgt.core import tensors
 from dsgt.networks import Dense, Peers, in_threads
 from dsgt.networks.memory import MemoryTransport, Switchboard
 from dsgt.topologies import averaging, metropolis
+from dsgt.topologies.changing import Fixed
 from support.cases import CASES, F64, graph, quadratic
 
 N, ROUNDS, LR = 4, 12, 0.02
@@ -72,6 +73,22 @@ def test_all_reduce_gather_and_mean() -> None:
         assert torch.equal(rows, torch.tensor([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]], dtype=F64))
         assert torch.equal(mean, torch.tensor([2.0, 2.0], dtype=F64))
         assert torch.equal(mixed, mean)
+
+
+@pytest.mark.parametrize("all_reduce", [True, False])
+def test_nodes_send_what_the_simulator_counts_where_everybody_averages(all_reduce: bool) -> None:
+    weights = Fixed(averaging(5), all_reduce=all_reduce)
+
+    def act(network: Peers) -> tuple[torch.Tensor, int]:
+        v = torch.arange(5.0, dtype=F64) + network.node
+        return torch.stack([network(v), network.start(v).wait(), network(v)]), network.bytes_sent
+
+    simulated = Dense(weights)
+    for _ in range(3):
+        mixed = simulated(torch.arange(5.0, dtype=F64) + torch.arange(5.0, dtype=F64)[:, None])
+    for node, (found, sent) in enumerate(in_threads(weights, act)):
+        torch.testing.assert_close(found, mixed[node].expand(3, -1), rtol=1e-15, atol=0)
+        assert sent == simulated.bytes_sent == 3 * (8 if all_reduce else 20) * 5 * 8
 
 
 def test_an_error_at_one_node_ends_all_and_is_the_one_that_is_raised() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import networkx as nx
 import numpy as np
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor
 
 import dsgt
-from dsgt.core import Done, Network, tensors
+from dsgt.core import Done, Network, Weights, tensors
 from dsgt.networks import Clocked, Cycle, Dense, stragglers
 from dsgt.networks.sparse import SparseProduct, is_faster
 from dsgt.run import iterate
 from dsgt.threads import threads
+from dsgt.topologies.changing import Fixed, Periodic
 from dsgt.topologies.weights import averaging, metropolis
 from support.cases import CASES, F64, both, graph, quadratic
 from support.events import Events
@@ -89,6 +91,10 @@ def test_bytes_are_counted_per_link_and_averaging_counts_as_a_ring_all_reduce():
     everyone = Dense(averaging(6))
     everyone(torch.zeros(6, 10))
     assert everyone.traffic.bytes == 2 * 5 * 10 * 4
+    neighbours = Dense(Fixed(averaging(6), all_reduce=False))
+    v = torch.randn(6, 10)
+    assert torch.equal(neighbours(v), everyone(v))
+    assert neighbours.traffic.bytes == 6 * 5 * 10 * 4
 
 
 @pytest.mark.parametrize(
@@ -176,6 +182,12 @@ def test_a_link_sends_one_message_at_a_time():
 def test_averaging_everyone_costs_a_ring_all_reduce():
     network = Clocked(averaging(4), compute=1, latency=0.5, bandwidth=40)
     assert seconds_per_round("sgd", network) == pytest.approx(1 + 6 * (0.5 + 40 / 4 / 40))
+
+
+@pytest.mark.parametrize("weights", [Fixed, lambda *W, **how: Periodic(Fixed(*W, **how), 1)], ids=["fixed", "periodic"])
+def test_who_may_use_no_all_reduce_sends_to_every_neighbour_in_turn(weights: Callable[..., Weights]):
+    network = Clocked(weights(averaging(4), all_reduce=False), compute=1, latency=0.5, bandwidth=40)
+    assert seconds_per_round("sgd", network) == pytest.approx(1 + 0.5 + 3 * 40 / 40)
 
 
 def test_a_busy_link_lets_the_next_message_wait_as_computed_by_hand():

@@ -197,7 +197,7 @@ def _weights(
         if weights not in WEIGHTS:
             raise ValueError(nearest(weights, WEIGHTS, "rule of weights"))
         return usable_weights(name, algorithm.needs, graph, nodes, weights)
-    W = as_weights(weights)
+    W = as_weights(weights, all_reduce=algorithm.needs.average)
     if W.nodes != nodes:
         raise ValueError(f"the weights have {W.nodes} nodes, but nodes is {nodes}")
     if why := complaints(algorithm.needs, W):

@@ -170,7 +170,7 @@ class Settings(Fields):
             return usable_weights(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
         if self.algorithm(method).needs.average:
             return Fixed(topologies.averaging(self.nodes)), "all"
-        given = as_weights(self._objects.W)
+        given = as_weights(self._objects.W, all_reduce=False)
         if why := complaints(self.algorithm(method).needs, given):
             raise ValueError(f"{method} {why[0]}")
         return given, GIVEN

@@ -21,6 +21,10 @@ class Weights(ABC):
     random: ClassVar[bool] = False
     """Whether chance decides: ``matrices`` then holds the mean of all that may come, and nothing else."""
 
+    all_reduce = True
+    """Whether a mixing that averages everybody may be one all-reduce. Otherwise nodes send to their neighbours, as
+    everywhere else: methods are compared like that, since flows and packed vectors cannot travel in a sum."""
+
     @property
     @abstractmethod
     def matrices(self) -> Sequence[Matrix]:

@@ -3,8 +3,8 @@
 The model: node i spends ``compute`` seconds on the gradient of a drawn batch, and on more samples or points in
 proportion. Its link sends one message at a time, each for bytes / bandwidth seconds, to one neighbour after the other,
 and never stops the node itself; a message arrives ``latency`` seconds after its last byte has left. A node that waits
-for a mixing waits for all its neighbours' messages. Where W averages everyone, the mixing is a ring all-reduce:
-2 (n - 1) hops of one n-th of the vector.
+for a mixing waits for all its neighbours' messages. Where W averages everyone, and the weights allow it, the mixing is
+a ring all-reduce: 2 (n - 1) hops of one n-th of the vector.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import scipy
 from torch import Tensor, from_numpy
 
 from dsgt import randomness
-from dsgt.core import Around, Matrix, Mix, Network, Packed, Pending, Sendable, Weights, wire_of
+from dsgt.core import Around, Matrix, Mix, Network, Pending, Sendable, Weights, wire_of
 from dsgt.networks.dense import Dense, DenseMix, Sent, Simulated
 from dsgt.networks.link import Compute, ComputeTimes, Link, Seconds, who_is_first
 from dsgt.networks.products import PerMatrix
-from dsgt.topologies.matrix import MatrixLike, is_averaging
+from dsgt.topologies.matrix import MatrixLike
 
 
 class Clocked(Around):
@@ -127,7 +127,6 @@ class _Edges:
     turn: np.ndarray[Any, np.dtype[np.int64]]
     """1 for the neighbour that a source sends to first, 2 for the second ..."""
     out_degree: np.ndarray[Any, np.dtype[np.int64]]
-    averaging: bool
 
     @classmethod
     def of(cls, W: Matrix) -> _Edges:
@@ -140,7 +139,7 @@ class _Edges:
         out_degree = np.bincount(source, minlength=n)
         first = np.concatenate([[0], np.cumsum(out_degree)[:-1]])
         turn = np.arange(len(source)) - first[source] + 1
-        return cls(source, target, turn, out_degree, is_averaging(W) and n > 1)
+        return cls(source, target, turn, out_degree)
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ class _TimedMix(Simulated):
         return self.mix.own
 
     def _send(self, v: Sendable, *, flow: bool = False) -> Seconds:
-        sent, averaging = wire_of(v), self.edges.averaging and not (flow or isinstance(v, Packed))
+        sent, averaging = wire_of(v), self.mix.all_reduces(v, flow=flow)
         return self.clocked.send(self.edges, sent.nbytes // len(sent), averaging=averaging)
 
 

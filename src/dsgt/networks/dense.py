@@ -135,11 +135,15 @@ class DenseMix(Simulated):
         return Sent(self.products, v)
 
     def count(self, v: Sendable, *, flow: bool = False) -> None:
-        """Every node sends its part of v: to its neighbours, or where W averages plain vectors by an all-reduce."""
-        network, packed = self.network, isinstance(v, Packed)
+        """Every node sends its part of v: to its neighbours, or into an all-reduce."""
+        network = self.network
         network.traffic.mixings += 1
-        messages = self.products.links if flow or packed else self.products.vectors
+        messages = self.products.vectors if self.all_reduces(v, flow=flow) else self.products.links
         network.traffic.bytes += messages * (wire_of(v).nbytes // network.nodes)
+
+    def all_reduces(self, v: Sendable, *, flow: bool) -> bool:
+        """Whether one all-reduce is what is sent: plain vectors, where W averages and the weights allow it."""
+        return self.products.averages and self._weights.all_reduce and not (flow or isinstance(v, Packed))
 
     @property
     def letters(self) -> Letters:

@@ -94,9 +94,9 @@ class Peers(Network):
         """Those that tell who is a neighbour in some round."""
         return [self._row(W) for W in (*weights.matrices, *weights.push.matrices)]
 
-    def mixing(self, row: Row, v: Sendable, out: Tensor | None = None) -> Flight:
+    def mixing(self, row: Row, v: Sendable, out: Tensor | None = None, *, all_reduce: bool = True) -> Flight:
         """W v, ready to depart; in ``out`` or, for None, in fresh memory."""
-        if row.averaging and not isinstance(v, Packed):
+        if row.averaging and all_reduce and not isinstance(v, Packed):
             self._count(2 * (self.nodes - 1) / self.nodes, v)
             return AllReduce(self._neighbours, self._in_flight, v, out=out)
         self._count(len(row.tells), v)
@@ -192,7 +192,7 @@ class Peers(Network):
 
     def _check_agreement(self) -> None:
         """Different weights at different nodes are a silent error, so compare fingerprints before anything else."""
-        digest = hashlib.sha256(repr(self.weights).encode())
+        digest = hashlib.sha256(f"{self.weights!r} {self.weights.all_reduce}".encode())
         for W in (*self.weights.matrices, *self.weights.push.matrices):
             digest.update(np.ascontiguousarray(to_dense(W)).tobytes())
         mine = torch.tensor([float(int.from_bytes(digest.digest()[:6], "big"))], dtype=torch.float64)  # exact so
@@ -231,7 +231,7 @@ class PeersMix(Mix):
         return self if second is self._weights else self.network.round(self.number, second)
 
     def start(self, v: Sendable) -> Pending:
-        return self.network.begin(v, self.network.mixing(self.row, v))
+        return self.network.begin(v, self._mixing(v))
 
     def start_flow(self, v: Sendable) -> Pending:
         return self.network.begin(v, self.network.flowing(self.row, v))
@@ -240,14 +240,17 @@ class PeersMix(Mix):
         return self.network.begin(v, self.network.letters(self.row, v))
 
     def __call__(self, v: Sendable) -> Tensor:
-        return _now(self.network.mixing(self.row, v))
+        return _now(self._mixing(v))
 
     def flow(self, v: Sendable) -> Tensor:
         return _now(self.network.flowing(self.row, v))
 
     def into(self, v: Tensor, out: Tensor) -> Tensor:
         """``self(v)`` in the memory of ``out``, which keeps what it holds until everything has arrived."""
-        return _now(self.network.mixing(self.row, v, out))
+        return _now(self._mixing(v, out))
+
+    def _mixing(self, v: Sendable, out: Tensor | None = None) -> Flight:
+        return self.network.mixing(self.row, v, out, all_reduce=self._weights.all_reduce)
 
     @property
     def hears(self) -> Tensor:

@@ -47,6 +47,7 @@ class Products:
 
     def __init__(self, W: Matrix) -> None:
         self.W, self._nodes = W, W.shape[0]
+        self.averages = is_averaging(W) and self._nodes > 1
         self.vectors = vectors_sent(W)
         """How many vectors all nodes together send in a mixing."""
         self.links = links(W)

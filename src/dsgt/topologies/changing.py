@@ -17,8 +17,9 @@ class Fixed(Weights):
 
     W: Matrix
 
-    def __init__(self, W: MatrixLike) -> None:
+    def __init__(self, W: MatrixLike, *, all_reduce: bool = True) -> None:
         object.__setattr__(self, "W", as_matrix(W))
+        object.__setattr__(self, "all_reduce", all_reduce)
 
     @property
     def matrices(self) -> Sequence[Matrix]:
@@ -58,9 +59,9 @@ class Cycle(Weights):
         return self.members
 
 
-def as_weights(W: MatrixLike | Weights) -> Weights:
+def as_weights(W: MatrixLike | Weights, *, all_reduce: bool = True) -> Weights:
     """A matrix is the same in every round."""
-    return W if isinstance(W, Weights) else Fixed(W)
+    return W if isinstance(W, Weights) else Fixed(W, all_reduce=all_reduce)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,6 +98,10 @@ class Periodic(Weights):
     @property
     def random(self) -> bool:  # type: ignore[override]
         return self._weights.random
+
+    @property
+    def all_reduce(self) -> bool:  # type: ignore[override]
+        return self._weights.all_reduce
 
     @cached_property
     def _weights(self) -> Weights:
@@ -143,3 +148,7 @@ class TwoMatrices(Weights):
     @property
     def random(self) -> bool:  # type: ignore[override]
         return self.pull.random
+
+    @property
+    def all_reduce(self) -> bool:  # type: ignore[override]
+        return self.pull.all_reduce

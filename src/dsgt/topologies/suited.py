@@ -16,7 +16,7 @@ def suited(needs: Needs, graph: nx.Graph[int], rule: str) -> tuple[Weights, str]
     if graph.is_directed():
         return _on_directed_links(needs, graph)
     for tried in (rule, "metropolis", "lazy-metropolis"):
-        W = Fixed(WEIGHTS[tried](graph))
+        W = Fixed(WEIGHTS[tried](graph), all_reduce=False)
         if not (why := complaints(needs, W)):
             return W, tried
     raise ValueError(why[0])
@@ -24,8 +24,8 @@ def suited(needs: Needs, graph: nx.Graph[int], rule: str) -> tuple[Weights, str]
 
 def _on_directed_links(needs: Needs, graph: nx.Graph[int]) -> tuple[Weights, str]:
     """Where links have a direction, W is made of what the method can use: rows, columns, or one matrix of each."""
-    pull, push = pull_weights(graph), push_weights(graph)
-    rules: dict[str, Weights] = {"pull": Fixed(pull), "push": Fixed(push), "pull, push": TwoMatrices(pull, push)}
+    pull, push = (Fixed(W, all_reduce=False) for W in (pull_weights(graph), push_weights(graph)))
+    rules: dict[str, Weights] = {"pull": pull, "push": push, "pull, push": TwoMatrices(pull, push)}
     for rule, weights in rules.items():
         if not complaints(needs, weights):
             return weights, rule

@@ -38,8 +38,8 @@ def _found(name: str, needs: Needs, graph: str, nodes: int, rule: str) -> Found:
     if graph in CYCLES:
         return suited(needs, complete(nodes), rule)
     network = named_network(graph, nodes)
-    if network.W is not None and not complaints(needs, as_weights(network.W)):
-        return as_weights(network.W), "file"
+    if network.W is not None and not complaints(needs, W := as_weights(network.W, all_reduce=needs.average)):
+        return W, "file"
     try:
         return suited(needs, network.graph, rule)
     except ValueError as error:
