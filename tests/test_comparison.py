@@ -113,7 +113,7 @@ def test_a_method_that_diverges_everywhere_leaves_the_others_their_table_and_fig
     assert json.loads(last, parse_constant=pytest.fail)["loss"] is None
 
 
-def test_the_cost_of_a_target_is_where_each_seed_first_reaches_it():
+def test_the_cost_of_a_target_is_where_each_seed_first_reaches_it_between_two_measurements():
     def rows(seed: int, losses: list[float]) -> list[dict]:
         label = {"method": "dsgt", "lr": 0.1, "seed": seed}
         return [label | {"round": 10 * k, "loss": loss} for k, loss in enumerate(losses)]
@@ -123,8 +123,24 @@ def test_the_cost_of_a_target_is_where_each_seed_first_reaches_it():
         return dsgt.Comparison(settings, rows(0, [4, 2, 1, 3]) + rows(1, [4, 3, 2, 1])).to_target("dsgt", "round")
 
     assert cost(2.0) == (10 + 20) / 2
+    assert cost(2.5) == (7.5 + 15) / 2
+    assert cost(4.0) == 0
     assert math.isnan(cost(0.5))
-    assert cost(None) == (10 + 10) / 2  # 3 is the last loss of seed 0; both reach it in round 10
+    assert cost(None) == (5 + 10) / 2  # 3 is the last loss of seed 0; it has fallen from 4 to 2 in ten rounds
+
+
+def test_what_is_measured_seldom_is_told_where_it_was_measured():
+    """Megabytes are in every other row only: nothing is known between a row without them and one with them."""
+    rows = [{"method": "dsgt", "lr": 0.1, "seed": 0, "round": k, "loss": 4.0 - k} for k in range(4)]
+    rows[2]["megabytes"] = 8.0
+    found = dsgt.Comparison(dsgt.Settings(methods=("dsgt",), lrs=(0.1,), seeds=1, target=2.5), rows)
+    assert found.to_target("dsgt", "megabytes") == 8.0
+    assert found.to_target("dsgt", "round") == 1.5
+
+
+def test_how_rates_were_chosen_tells_of_a_grid_that_grew_only_where_it_may():
+    assert "the grid grew" in comparison({"dsgt": {0.1: [0.3], 0.2: [0.4]}}).selection
+    assert "grew" not in comparison({"dsgt": {0.1: [0.3], 0.2: [0.4]}}, grow=0).selection
 
 
 def test_the_automatic_target_is_the_lowest_loss_that_all_who_learn_reach():

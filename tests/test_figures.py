@@ -220,7 +220,29 @@ def test_what_latex_would_read_as_its_own_is_escaped():
     text = latex(lines, [Column("a_b", "", ["50 % & $x$ \\ {y}"], frozenset({0}))], "#1 ~ ^")
     assert r"DSGT & \textbf{50 \% \& \$x\$ \textbackslash{} \{y\}} \\" in text
     assert r"Method & a\_b \\" in text
-    assert r"\caption{\#1 \textasciitilde{} \textasciicircum{}}" in text
+    assert r"\caption{\#1 \textasciitilde{} \textasciicircum{}; bold: whom the seeds do not tell from the best}" in text
+
+
+def test_the_table_for_a_paper_is_as_wide_as_the_page_and_says_what_its_signs_mean():
+    lines = comparison({"dsgt": {0.1: [0.3]}}).lines
+    text = latex(lines, [Column("loss", "", ["0.30 ± 0.02"], frozenset())], "two nodes")
+    assert text.count("{table*}") == 2
+    assert r"\caption{two nodes; mean $\pm$ standard deviation over the seeds}" in text
+    assert r"\caption{two nodes}" in latex(lines, [Column("loss", "", ["0.30"], frozenset())], "two nodes")
+
+
+@pytest.mark.parametrize("methods", [2, 6])
+def test_a_figure_for_a_narrow_column_leaves_room_on_its_page(methods: int):
+    names = ("dsgt", "dpsgd", "d2", "extra", "sgd", "momentum-tracking")[:methods]
+    drawn = comparison({name: {0.1: [0.3]} for name in names}).plot(width=3.5)
+    assert len(drawn.axes) == 3
+    assert drawn.get_figheight() < 7.5
+
+
+@pytest.mark.parametrize("width", ["3.5in", 0, -1, math.inf, math.nan])
+def test_a_width_that_is_none_is_refused(width: object):
+    with pytest.raises(ValueError, match=r"the width of a figure is .*; give it in inches, as in 3\.5"):
+        comparison(FINALS).plot(width=width)
 
 
 def test_an_axis_that_is_none_is_refused():

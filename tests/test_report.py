@@ -288,11 +288,11 @@ def test_the_same_other_weights_for_all_are_noted_once():
     assert not [said for said in found[1:] if "weights" in said]
 
 
-def test_costs_are_those_of_the_first_row_at_the_target():
+def test_costs_are_those_of_where_the_loss_is_first_at_the_target():
     lines = comparison({"dsgt": {0.1: [0.3, 0.3]}, "dpsgd": {0.1: [1.3, 1.3]}}).lines
     columns = {column.heading: column.cells for column in costs(lines, 1.4)}
-    assert columns["rounds"] == ["20", "40"]  # 2.3 to 0.3 in 40 rounds is 1.3 after 20
-    assert {column.heading: column.cells for column in costs(lines, 1.0)}["epochs"] == ["3", "never"]
+    assert columns["rounds"] == ["18", "36"]  # 2.3 to 0.3 in 40 rounds, and to 1.3
+    assert {column.heading: column.cells for column in costs(lines, 1.0)}["epochs"] == ["2.6", "never"]
 
 
 def test_a_target_no_better_than_the_start_is_not_shown_as_an_achievement():
@@ -305,8 +305,10 @@ def test_other_weights_and_the_edge_of_the_grid_are_noted():
     finals = {"dsgt": {0.1: [0.4], 0.2: [0.3]}, "d2": {0.1: [0.3], 0.2: [0.4]}}
     found = notes(comparison(finals, nodes=3, graph="path", weights="fdla"))
     assert found[0].startswith("d2 may not use fdla weights here, so it ran with metropolis ones")
-    assert found[1].endswith("a larger one may be better: dsgt.")
-    assert found[2].endswith("a smaller one may be better: d2.")
+    assert found[1].startswith("FDLA weights mix fastest")
+    assert found[2].endswith("a larger one may be better: dsgt.")
+    assert found[3].endswith("a smaller one may be better: d2.")
+    assert not any("FDLA" in note for note in notes(comparison(finals, nodes=3, graph="path")))
 
 
 # The figures

@@ -56,6 +56,13 @@ def test_a_card_says_how_a_method_moves_what_it_guarantees_and_what_it_needs(nam
     assert all(meaning for _, _, meaning in made.parameters)
 
 
+def test_a_card_says_to_whom_and_how_packed_a_method_sends():
+    sends = {name: dict(card("", method(name)).facts)["sends"] for name in ("dsgt", "choco", "sgd")}
+    assert sends["dsgt"] == "2 m-vectors a round to each neighbour"
+    assert sends["choco"] == f"1 m-vector a round to each neighbour, packed by {method('choco').compress}"
+    assert sends["sgd"] == "1 m-vector a round in an all-reduce of all nodes"
+
+
 def test_cards_show_the_parameters_that_ran_and_your_own_words():
     assert ("beta", "0.5") in [p[:2] for p in card("", method("decentlam:beta=0.5")).parameters]
     own = card("Own", Own())

@@ -205,6 +205,59 @@ def test_the_table_of_a_sweep_over_three_settings_fits_a_narrow_terminal():
         assert whole in text
 
 
+@pytest.fixture(scope="module")
+def other_weights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sweep, Path]:
+    """D² may use Metropolis weights on a ring of five nodes, and not on one of four."""
+    at = points({"nodes": [4, 5], "batch": [60]}, {"graph": "ring"})
+    runs = {"dsgt": {0.1: [0.4], 0.2: [0.3], 0.4: [0.5]}, "d2": {0.1: [0.4], 0.2: [0.5], 0.4: [0.6]}}
+    found = Sweep({p: comparison(runs, nodes=p.settings.nodes) for p in at})
+    folder = tmp_path_factory.mktemp("weights")
+    assert dsgt.report.save(found, folder, figure_width=3.5) == folder / "index.html"
+    return found, folder
+
+
+def test_a_sweep_says_where_methods_ran_with_other_weights(other_weights: tuple[Sweep, Path]):
+    found, folder = other_weights
+    said, edge = found.notes
+    assert said.startswith(
+        "d2 may not use metropolis weights at nodes 4, batch 60, so it ran with lazy-metropolis ones there"
+    )
+    assert edge.startswith("The best learning rate at any point is the largest or the smallest")
+    page = (folder / "index.html").read_text()
+    assert "with lazy-metropolis ones there" in page
+    assert "so that no verdict holds there" in page
+    numbers = pd.read_csv(folder / "sweep-loss.csv")
+    assert numbers[numbers["method"] == "d2"]["weights"].tolist() == ["lazy-metropolis", "metropolis"]
+    labels = [text.get_text() for text in found.plot("loss").legends[0].get_texts()]
+    assert [" ".join(label.split()) for label in labels] == ["DSGT", "D² (lazy-metropolis, metropolis weights)"]
+
+
+def test_saving_a_sweep_writes_every_report(other_weights: tuple[Sweep, Path]):
+    found, folder = other_weights
+    for point in found.found:
+        assert (folder / point.name / "report.html").is_file()
+
+
+def test_saving_a_sweep_leaves_no_figure_of_another(other_weights: tuple[Sweep, Path], tmp_path: Path):
+    folder = other_weights[0].save(tmp_path)
+    assert (folder / "sweep-speedup.pdf").read_bytes().startswith(b"%PDF")
+    runs = {"dsgt": {0.1: [0.4]}}
+    Sweep({p: comparison(runs, without=("accuracy",)) for p in points({"batch": [60]}, {})}).save(folder)
+    assert not list(folder.glob("sweep-speedup.*"))
+    assert not list(folder.glob("sweep-accuracy.*"))
+    assert (folder / "sweep-loss.pdf").is_file()
+
+
+def test_only_who_has_numbers_is_in_the_legend_and_every_row_of_panels_has_its_label():
+    at = points({"nodes": [2, 4], "batch": [10, 20, 30, 40]}, {"graph": "ring"})
+    runs = {"dsgt": {0.1: [0.4]}, "sgd": {0.1: [0.3]}}
+    found = Sweep({p: comparison(runs, nodes=p.settings.nodes) for p in at})
+    drawn = found.plot("rounds_over_centralized")
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["DSGT"]
+    labelled = [bool(axes.get_ylabel()) for axes in drawn.axes]
+    assert labelled == [True, False, True, False]
+
+
 def test_the_table_of_a_sweep_says_who_has_other_weights():
     def headings(sweep: Sweep) -> list[str]:
         return [str(column.header) for column in sweep_table(sweep).columns]

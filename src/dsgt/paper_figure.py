@@ -39,6 +39,8 @@ WIDTH = 7.2
 """Inches: of a page with two columns, by default."""
 SIDE_BY_SIDE = 2.0
 """Inches that a panel needs beside another."""
+STACKED = 1.6
+"""Inches that a panel above others is high at the most: three and a legend fit on a page with text below them."""
 
 
 class PaperFigure(Figure):
@@ -58,9 +60,12 @@ class PaperFigure(Figure):
 def panels(count: int, width: float | None = None, *, alike: bool = False) -> tuple[PaperFigure, list[Axes]]:
     """As many panels side by side as fit, ``alike`` with one scale. Call it in ``STYLE``."""
     wide = WIDTH if width is None else width
+    if isinstance(wide, str) or not 0 < wide < math.inf:
+        raise ValueError(f"the width of a figure is {width!r}; give it in inches, as in 3.5")
     rows = -(-count // max(1, int(wide / SIDE_BY_SIDE)))
     columns = -(-count // rows)  # four panels are two rows of two, not three and one
-    drawn = PaperFigure(figsize=(wide, 0.45 + rows * (0.35 + 0.66 * wide / columns)), layout="constrained")
+    high = 0.66 * wide / columns if rows == 1 else min(0.66 * wide / columns, STACKED)
+    drawn = PaperFigure(figsize=(wide, 0.45 + rows * (0.35 + high)), layout="constrained")
     axes: list[Axes] = list(drawn.subplots(rows, columns, squeeze=False, sharey=alike).flat)
     for empty in axes[count:]:
         drawn.delaxes(empty)

@@ -136,15 +136,15 @@ def compare_command(
             else:
                 found = compare(Settings.of(told), **how)
         if isinstance(found, Sweep):
-            _show_sweep(found)
-            tell_spent(console, spent)
             found.save(out, figure_width=wide)
             page = report.index([out / point.name for point in found.found], out / "index.html")
+            _show_sweep(found)
+            tell_spent(console, spent)
             said = f"All points are on {page}; tables and figures are beside it."
             console.print(said, highlight=False, soft_wrap=True)
         else:
+            page = save(found, out)  # before a word is said: who listens may have gone
             _show(found)
-            page = save(found, out)
             tell_spent(console, spent)
             console.print(f"The report is {page}; numbers and figures are beside it.", highlight=False, soft_wrap=True)
 
@@ -183,7 +183,5 @@ def _show(found: Comparison) -> None:
 
 def _show_sweep(found: Sweep) -> None:
     console.print(sweep_table(found))
-    edge = {str(point) for point, one in found.found.items() for line in one.lines if line.edge}
-    if edge:
-        said = "a best learning rate (!) is the largest or the smallest that was tried, so that no verdict holds there"
-        console.print(f"At {'; '.join(sorted(edge))} {said}: give more with --lr or a larger --grow.", highlight=False)
+    for sentence in found.notes:
+        console.print(sentence, highlight=False, markup=False)

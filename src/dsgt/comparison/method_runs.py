@@ -98,9 +98,10 @@ class MethodRuns:
         return statistics.fmean(values) if values else None
 
     def each_at_target(self, target: float, key: str) -> list[float]:
-        """A metric when the loss was first seen at the target, for every seed; empty where one never was there."""
-        first = [next((row.get(key) for row in rows if row["loss"] <= target), None) for rows in self.runs]
-        return [] if None in first else [float(v) for v in first if v is not None]
+        """A metric where the loss is first at the target, on a straight line between two measurements, for every seed;
+        empty where one never was there."""
+        first = [_where(rows, target, key) for rows in self.runs]
+        return [] if None in first else [v for v in first if v is not None]
 
     def at_target(self, target: float, key: str) -> float | None:
         """Its mean over the seeds."""
@@ -131,6 +132,19 @@ class MethodRuns:
             return [None if some is None else float(what(some)) for some in numbers]
 
         return over(statistics.fmean), over(min), over(max)
+
+
+def _where(rows: list[Row], target: float, key: str) -> float | None:
+    """The value of a metric at which the loss is first at the target."""
+    there = next((i for i, row in enumerate(rows) if row["loss"] <= target), None)
+    if there is None or (end := rows[there].get(key)) is None:
+        return None
+    before = rows[there - 1] if there else rows[there]
+    start, fall = before.get(key), before["loss"] - rows[there]["loss"]
+    if start is None or not 0 < fall < math.inf:
+        return float(end)
+    share = (before["loss"] - target) / fall
+    return float(start + share * (end - start))
 
 
 def deviation(values: Sequence[float]) -> float:

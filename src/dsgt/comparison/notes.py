@@ -13,9 +13,10 @@ LEARNED = 0.9
 
 
 def notes(found: Comparison) -> list[str]:
-    """Weights that differ, rates that were not tuned or lie at the edge of the grid; seeds, losses and a target that
-    tell nothing."""
-    return [*_other_weights(found), *_edges(found), *_same_seeds(found), *_nothing_learned(found), *_no_target(found)]
+    """Weights that differ or have a price, rates that were not tuned or lie at the edge of the grid; seeds, losses and
+    a target that tell nothing."""
+    about_all = (*_same_seeds(found), *_nothing_learned(found), *_no_target(found))
+    return [*_other_weights(found), *_price_of_fdla(found), *_edges(found), *about_all]
 
 
 def _other_weights(found: Comparison) -> list[str]:
@@ -28,6 +29,15 @@ def _other_weights(found: Comparison) -> list[str]:
         f"{line.method} may not use {asked} weights here, so it ran with {line.weights} ones: part of a difference may "
         "be the weights'."
         for line in others
+    ]
+
+
+def _price_of_fdla(found: Comparison) -> list[str]:
+    if not any(line.weights == "fdla" for line in found.lines):
+        return []
+    return [
+        "FDLA weights mix fastest, but their smallest eigenvalue is as far from 0 as their second largest, which on "
+        "sparse graphs allows smaller steps only: compare with --weights metropolis."
     ]
 
 

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 SELECTION = (
     "Every method ran at every learning rate of its grid with seeds of their own; the one whose mean model had the "
-    "lowest final {loss} was run with the seeds that are reported. While the best was the largest or the smallest the "
-    "grid grew, by one rule for all. A learning rate at which a run diverged does not count."
+    "lowest final {loss} was run with the seeds that are reported. {grew}A learning rate at which a run diverged does "
+    "not count."
 )
+GREW = "While the best was the largest or the smallest the grid grew, by one rule for all. "
 TRAINING_LOSS = "training loss"
 VALIDATION_LOSS = "loss on {share:.0%} of every node's samples, which those runs did not learn from,"
 GIVEN_RATE = "Every method ran with the learning rate that was given, with every seed."
@@ -51,7 +52,9 @@ class Comparison:
         """How learning rates were chosen."""
         share = self.settings.validation
         chosen_by = VALIDATION_LOSS.format(share=share) if share else TRAINING_LOSS
-        return SELECTION.format(loss=chosen_by) if self.settings.tuned else GIVEN_RATE
+        if not self.settings.tuned:
+            return GIVEN_RATE
+        return SELECTION.format(loss=chosen_by, grew=GREW if self.settings.grow else "")
 
     @cached_property
     def runs(self) -> dict[tuple[str, float], Runs]:

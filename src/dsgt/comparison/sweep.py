@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FIXED = {"methods", "lrs", "grow", "seeds", "tuning_seeds", "target", "data_dir"}
 """Settings that all points have in common: they say how is compared, not what."""
 POINTS_LIMIT = 1000
+NOTES = "sweep-notes.txt"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,29 @@ class Sweep:
             for row in self.numbers
         )
 
+    @property
+    def notes(self) -> list[str]:
+        """What to know beside the figures: where a method ran with other weights, where a best rate is at an edge."""
+        elsewhere: dict[tuple[str, str, str], list[str]] = {}
+        for point, one in self.found.items():
+            for line in one.lines:
+                if line.weights not in (asked := one.settings.weights, "all", "file", ""):
+                    elsewhere.setdefault((line.method, asked, line.weights), []).append(str(point))
+        said = [
+            f"{method} may not use {asked} weights {self._at(points)}, so it ran with {rule} ones there: part of a "
+            "difference between methods, or between points, may be the weights'."
+            for (method, asked, rule), points in elsewhere.items()
+        ]
+        if edge := [str(point) for point, one in self.found.items() if any(line.edge for line in one.lines)]:
+            said.append(
+                f"The best learning rate {self._at(edge)} is the largest or the smallest that was tried (! in the "
+                "table), so that no verdict holds there: give more with --lr or a larger --grow."
+            )
+        return said
+
+    def _at(self, points: Sequence[str]) -> str:
+        return "at any point" if len(points) == len(self.found) > 1 else f"at {'; '.join(points)}"
+
     def __repr__(self) -> str:
         return f"Sweep({'; '.join(map(str, self.found))})"
 
@@ -118,22 +142,27 @@ class Sweep:
         return figure(self.numbers, self.keys, lines, metric, self.target, width)
 
     def save(self, folder: Path | str, *, figure_width: float | None = None) -> Path:
-        """Write the table, a figure for every metric and the numbers behind it; the folder."""
+        """Write the table, a figure for every metric and the numbers behind it; the folder. ``dsgt.report.save`` writes
+        a report of every point, and a page over them, too."""
         with explained():
             import pandas as pd
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.table().to_csv(folder / "sweep.csv", index=False)
+        (folder / NOTES).write_text("".join(f"{note}\n" for note in self.notes), encoding="utf-8")
         for metric in self.metrics:
             drawn = self.plot(metric, width=figure_width)
             drawn.savefig(folder / f"sweep-{metric}.pdf", metadata={"CreationDate": None})
             drawn.savefig(folder / f"sweep-{metric}.png")
             points = [
-                {**row["at"], "method": row["line"].method, "mean": fmean(v), "least": min(v), "largest": max(v)}
+                {**row["at"], "method": row["line"].method, "weights": row["line"].weights}
+                | {"mean": fmean(v), "least": min(v), "largest": max(v)}
                 for row in self.numbers
                 if (v := row[metric])
             ]
             pd.DataFrame(points).to_csv(folder / f"sweep-{metric}.csv", index=False)
+        for metric, ending in itertools.product(METRICS.keys() - {*self.metrics}, ("pdf", "png", "csv")):
+            (folder / f"sweep-{metric}.{ending}").unlink(missing_ok=True)  # of another sweep, before this one
         return folder
 
     def costs(self, line: MethodRuns, key: str) -> list[float]:

@@ -43,19 +43,24 @@ def figure(
     """Against the first of the keys, a panel for every value of the others."""
     x, *others = keys
     values = list(dict.fromkeys(row["at"][x] for row in numbers))
+    shown = {row["line"].method for row in numbers if _seen(row, metric)}
     apart = list(dict.fromkeys(tuple(row["at"][key] for key in others) for row in numbers))
     drawn, axes = panels(len(apart), width, alike=True)
     places = _places(values)
     for panel, at in zip(axes, apart, strict=True):
         rows = [row for row in numbers if tuple(row["at"][key] for key in others) == at]
         for line, look in zip(lines, looks(lines), strict=True):
+            if line.method not in shown:
+                continue
             mine = [row for row in rows if row["line"].method == line.method and _seen(row, metric)]
             means = [fmean(row[metric]) for row in mine]
             # not below 0: the mean of equal numbers may be another in its last bit
             low = [max(0.0, m - min(row[metric])) for m, row in zip(means, mine, strict=True)]
             high = [max(0.0, max(row[metric]) - m) for m, row in zip(means, mine, strict=True)]
             where = [places[values.index(row["at"][x])] for row in mine]
-            panel.errorbar(where, means, yerr=(low, high), label=line.title, capsize=1.5, elinewidth=0.7, **look)
+            panel.errorbar(
+                where, means, yerr=(low, high), label=_label(line, numbers), capsize=1.5, elinewidth=0.7, **look
+            )
         if metric == "speedup" and x == "nodes":
             panel.plot(places, [v / min(values) for v in values], color="0.6", ls=":", zorder=0, label="ideal")
         panel.set(xlabel=x, title="\n".join(f"{key} {_short(v)}" for key, v in zip(others, at, strict=True)))
@@ -64,9 +69,17 @@ def figure(
         scale(panel, metric not in LINEAR)
         panel.grid(alpha=0.3, which="both" if panel.get_yscale() == "log" else "major")
     reached, fewest = "" if target is None else f"{target:.3g}", min(row["at"].get("nodes", 0) for row in numbers)
-    axes[0].set_ylabel(LABELS[metric].format(target=reached, fewest=fewest))
+    for panel in axes:
+        if panel.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+            panel.set_ylabel(LABELS[metric].format(target=reached, fewest=fewest))
     legend(drawn, width)
     return drawn
+
+
+def _label(line: MethodRuns, numbers: Sequence[dict[str, Any]]) -> str:
+    """With its weights where they are not the same at all points."""
+    rules = dict.fromkeys(row["line"].weights for row in numbers if row["line"].method == line.method)
+    return line.title if len(rules) == 1 else f"{line.title} ({', '.join(rules)} weights)"
 
 
 def _seen(row: dict[str, Any], metric: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dsgt.algorithms.named import is_ours
 from dsgt.asynchronous.core import AsyncAlgorithm
+from dsgt.compression import Compressed
 from dsgt.core import Algorithm, parameters, without_oracle
 from dsgt.text import vectors
 
@@ -38,7 +39,9 @@ def card(title: str, algorithm: Algorithm[Any] | AsyncAlgorithm[Any]) -> Card:
         equation = "\n".join([equation, _equation(sys.modules[type(algorithm.asks).__module__].__doc__ or "")]).strip()
     guarantee = re.search(r"Guarantee: (.*?\.)(?:\s*\n[A-Z][^\n]*, [^\n]*\d{4}|\s*\Z)", text, flags=re.DOTALL)
     when = "at a wake" if isinstance(algorithm, AsyncAlgorithm) else "a round"
-    sends = f"{vectors(algorithm.sends)} {when} to each neighbour"
+    to = "in an all-reduce of all nodes" if algorithm.needs.average else "to each neighbour"
+    packed = f", packed by {plain.compress}" if isinstance(plain, Compressed) else ""
+    sends = f"{vectors(algorithm.sends)} {when} {to}{packed}"
     return Card(
         title=title,
         about=" ".join(first[1].split()) if first else "",

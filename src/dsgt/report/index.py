@@ -11,7 +11,7 @@ from typing import Any
 from dsgt.report.looks import looks
 from dsgt.report.parts import asset, policy, scripts, template
 from dsgt.report.summary import FILE, read
-from dsgt.report.sweep import Picture, pictures
+from dsgt.report.sweep import Picture, notes, pictures
 from dsgt.text import short
 
 
@@ -33,13 +33,20 @@ def index(folders: Sequence[Path | str], path: Path | str) -> Path:
         name: read(f) | {"href": _link(f / "report.html", path)} for name, f in zip(names, found, strict=True)
     }
     parents = {f.parent for f in found}
-    drawn = pictures(parents.pop()) if len(parents) == 1 else []  # beside the points of a sweep
-    path.write_text(page(comparisons, [(one, _link(one.file, path)) for one in drawn]), encoding="utf-8")
+    beside = parents.pop() if len(parents) == 1 else None  # the points of a sweep
+    drawn, said = ([], []) if beside is None else (pictures(beside), notes(beside))
+    figures = [(one, _link(one.file, path)) for one in drawn]
+    path.write_text(page(comparisons, figures, said if drawn else ()), encoding="utf-8")
     return path
 
 
-def page(comparisons: dict[str, dict[str, Any]], figures: Sequence[tuple[Picture, str]] = ()) -> str:
-    """By name, the summaries; each may have an ``href``. ``figures`` of a sweep, and where their files are."""
+def page(
+    comparisons: dict[str, dict[str, Any]],
+    figures: Sequence[tuple[Picture, str]] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """By name, the summaries; each may have an ``href``. ``figures`` of a sweep, and where their files are, and what to
+    know beside them."""
     settings = [one["settings"] for one in comparisons.values()]
     keys = list(dict.fromkeys(key for one in settings for key in one))
     varying = [key for key in keys if len({one.get(key) for one in settings}) > 1]
@@ -66,6 +73,7 @@ def page(comparisons: dict[str, dict[str, Any]], figures: Sequence[tuple[Picture
         varying=varying,
         same=same,
         figures=figures,
+        notes=notes,
         data=data,
         scripts=texts,
         policy=policy(texts),

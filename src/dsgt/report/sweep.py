@@ -7,7 +7,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsgt.comparison.sweep import METRICS
+from dsgt.comparison.sweep import METRICS, NOTES
 from dsgt.text import listed
 
 WORDS = {
@@ -18,6 +18,8 @@ WORDS = {
     "rounds_over_centralized": "rounds to the target, over centralized SGD's",
 }
 """For people; of the others the name is words already."""
+LONGEST = 1 << 16
+"""Letters of the notes that are read."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ def pictures(folder: Path) -> list[Picture]:
         header = next(csv.reader(file), [])
     measured = [name for name in METRICS if name in header and (folder / f"sweep-{name}.png").is_file()]
     return [_picture(folder, name, header[: header.index("method")]) for name in measured]
+
+
+def notes(folder: Path) -> list[str]:
+    """What to know beside them."""
+    file = folder / NOTES
+    return file.read_text(encoding="utf-8", errors="replace")[:LONGEST].splitlines() if file.is_file() else []
 
 
 def _picture(folder: Path, name: str, keys: list[str]) -> Picture:
