@@ -142,6 +142,28 @@ def test_a_line_is_the_mean_of_the_runs_that_did_not_diverge(columns: list[list[
     assert line.get_ydata().tolist() == drawn
 
 
+def test_a_loss_on_its_way_to_infinity_does_not_press_the_others_flat():
+    _, (axes,) = style.panels(1, 1)
+    paper_figure.cut_above(axes, curves(dsgt=[2.3, 1.5, 1.0], d2=[2.3, 4.0, 800.0, np.inf]))
+    assert axes.get_ylim() == pytest.approx((1.0 - 0.065, 2.3 + 0.065))
+    paper_figure.cut_above(axes, curves(dsgt=[2.3, 1.5, 1.0]))  # without the start
+    assert axes.get_ylim() == pytest.approx((1.0 - 0.025, 1.5 + 0.025))
+
+
+def test_over_other_numbers_of_nodes_and_on_the_resnet_who_diverges_is_said_to():
+    runs = pd.concat([curves(dsgt=[2.3, 1.5]), curves(d2=[2.3, np.inf])]).assign(over=6)
+    said = sizes.findings({"curves": runs}, sizes.QUICK)
+    assert said[0] == "logistic, n = 6, DSGT (lr 0.1): final loss 1.5000, test accuracy 150.00%"
+    assert said[1] == "logistic, n = 6, D² (lr 0.1): diverges in round 1"
+    runs = curves(dsgt=[2.3, 1.5], d2=[2.3, np.inf]).assign(partition="equal", graph="ring", consensus=0.25)
+    tuning = runs.groupby("method").tail(1)
+    said = resnet.findings({"runs": runs, "tuning": tuning}, resnet.QUICK)
+    assert said[:2] == [
+        "ring, equal, DSGT (lr 0.1): final loss 1.500, test accuracy 150.0%, nodes 0.25 from their mean",
+        "ring, equal, D² (lr 0.1): diverges",
+    ]
+
+
 @pytest.mark.parametrize(
     ("difference", "said"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -46,11 +48,12 @@ def methods(axes: Axes, curves: pd.DataFrame, x: str, y: str, task: Task) -> Non
 
 
 def cut_above(axes: Axes, curves: pd.DataFrame) -> None:
-    """Leave out the start, where all curves fall together."""
-    finite = curves[np.isfinite(curves["loss"]) & (curves["round"] > 0)]["loss"]
-    if not len(finite):  # all have diverged
+    """Leave out the start, where all curves fall together, and what rises above it on its way to infinity."""
+    finite = curves[np.isfinite(curves["loss"])]
+    start, rest = finite[finite["round"] == 0]["loss"], finite[finite["round"] > 0]["loss"]
+    if not len(rest):  # all have diverged
         return
-    low, high = float(finite.min()), float(finite.max())
+    low, high = float(rest.min()), float(min(rest.max(), start.max() if len(start) else math.inf))
     # Two methods may have equal losses to the last bit: one line in the middle, and no axis that magnifies rounding.
     margin = max(0.05 * (high - low), 1e-3 * abs(high), 1e-9)
     axes.set_ylim(low - margin, high + margin)

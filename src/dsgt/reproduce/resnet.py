@@ -211,10 +211,11 @@ def figure(tables: Tables, plan: Study) -> Figure:
 
 def findings(tables: Tables, plan: Study) -> list[str]:
     said = [
-        f"{r['graph']}, {r['partition']}, {METHODS[r['method']][0]} (lr {r['lr']:g}): final loss {r['loss']:.3f}, test "
-        f"accuracy {r['accuracy']:.1%}, nodes {r['consensus']:.2g} from their mean"
+        f"{r['graph']}, {r['partition']}, {METHODS[r['method']][0]} (lr {r['lr']:g}): "
+        + (f"final loss {r['loss']:.3f}, test accuracy {r['accuracy']:.1%}, nodes {r['consensus']:.2g} from their mean"
+           if math.isfinite(r["loss"]) else "diverges")
         for r in records(ends(tables))
-    ]
+    ]  # fmt: skip
     best = best_of(tables["tuning"])
     edges = tables["tuning"].groupby(CELL, sort=False)["lr"].agg(["min", "max"])
     said += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -50,7 +51,8 @@ def figure(tables: Tables, plan: Sizes) -> Figure:
         axes.set_title(f"{'logistic regression' if task.model == 'logistic' else 'LeNet'}, {n} nodes")
         if key == "loss":
             paper_figure.cut_above(axes, some)
-    panels[0].legend()
+            if n == plan.counts[0] or not np.isfinite(some["loss"]).all():
+                axes.legend(fontsize=6.5)  # and who has diverged
     picture.suptitle(f"Other numbers of nodes, learning rates tuned over {plan.tasks[0].nodes}; {plan.where}, one seed")
     return picture
 
@@ -58,10 +60,11 @@ def figure(tables: Tables, plan: Sizes) -> Figure:
 def findings(tables: Tables, plan: Sizes) -> list[str]:
     ends = tables["curves"].groupby(["model", "over", "method"], sort=False).tail(1)
     return [
-        f"{r['model']}, n = {r['over']}, {style.NAMES[r['method']]} (lr {r['lr']:g}): final loss {r['loss']:.4f}, test "
-        f"accuracy {r['accuracy']:.2%}"
+        f"{r['model']}, n = {r['over']}, {style.NAMES[r['method']]} (lr {r['lr']:g}): "
+        + (f"final loss {r['loss']:.4f}, test accuracy {r['accuracy']:.2%}" if np.isfinite(r["loss"]) else
+           f"diverges in round {r['round']}")
         for r in records(ends)
-    ]
+    ]  # fmt: skip
 
 
 EXPERIMENT = Experiment(
