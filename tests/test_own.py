@@ -62,6 +62,15 @@ class Written(dsgt.DPSGD):
         return s
 
 
+class Counts(dsgt.DPSGD):
+    def __init__(self):
+        self.k = 0
+
+    def update(self, s, g, mix, lr):
+        self.k += 1
+        return super().update(s, g, mix, lr / self.k)
+
+
 class Old(dsgt.DPSGD):
     def init(self, x, g, mix, lr): ...
 
@@ -393,6 +402,7 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         (["mine:Old"], "the method 'mine:Old' failed in init: TypeError: Old.init() missing 2 required"),
         (["mine:Bare"], "the method 'mine:Bare' gives a Tensor in init; expected init(self, x, mix) and update("),
         (["mine:Flat"], "'mine:Flat' gives in update is torch.float64 (5,), but the models are torch.float64 (4, 5)"),
+        (["mine:Counts"], "'mine:Counts' changes its own attributes in init or update, but one object serves"),
         (["mine:Written"], "update of the method 'mine:Written' writes into its arguments (s.x), which are used again"),
         (["mine:Halves"], "update of the method 'mine:Halves' writes into its arguments (g), which are used again"),
         (["mine:Absent"], "the method 'mine:Absent' gives an x that is not finite (NaN or infinite) in update"),

@@ -48,10 +48,10 @@ def mlp() -> nn.Module:
 
 
 class Averaged(nn.Module):
-    """Not elementwise: over the samples of a batch, or over the nodes."""
+    """Not elementwise: over the numbers of a sample, or of all nodes side by side over the samples of a batch."""
 
     def forward(self, v: Tensor) -> Tensor:
-        return v - v.mean(dim=0, keepdim=True)
+        return v - v.mean(dim=1, keepdim=True)
 
 
 class Doubled(nn.Tanh):
@@ -223,6 +223,8 @@ def flat(*layers: nn.Module) -> nn.Module:
 
 
 REFUSED: list[tuple[nn.Module, dict[str, Any], str]] = [
+    (flat(nn.BatchNorm1d(10, track_running_stats=False)), {}, "depend on the other samples of its batch"),
+    (nn.Sequential(nn.Flatten(), nn.Linear(64, 1)), {}, "Target 9 is out of bounds"),
     (Noisy(64, 10), {}, "draws numbers or changes its buffers in evaluation mode"),
     (Counting(), {}, "draws numbers or changes its buffers in evaluation mode"),
     (nn.Flatten(), {}, "nothing to train"),

@@ -132,5 +132,9 @@ class _Package(ModuleType):
         if name not in ("run", "fit") or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> Any:
+        """A function of a script that says ``dsgt.`` takes this module with it to other processes, by name."""
+        return load, (self.__name__,)
+
 
 sys.modules[__name__].__class__ = _Package

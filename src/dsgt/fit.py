@@ -29,7 +29,7 @@ from dsgt.problems.model import Model
 from dsgt.problems.named import BUILT_IN, built_in, named_model, squared_error
 from dsgt.problems.per_node import Loss
 from dsgt.problems.training import Augment
-from dsgt.randomness import seeded
+from dsgt.randomness import all_seeded
 from dsgt.run import Schedule, Spent
 from dsgt.run import run as run_untold
 from dsgt.schedules import named_schedule
@@ -210,7 +210,7 @@ def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         return model
     if not callable(model):
         raise TypeError(f"model is a {type(model).__name__}; expected an nn.Module, or a function that gives one")
-    with seeded(seed):  # initial weights, without touching the global stream
+    with all_seeded(seed):  # initial weights, without touching the global streams
         made = model()
     if not isinstance(made, nn.Module):
         raise TypeError(f"model gives a {type(made).__name__}; expected an nn.Module")
@@ -220,7 +220,7 @@ def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
 def _named(model: str, data: Samples, seed: int) -> nn.Module:
     kind = named_model(model)
     if isinstance(kind, Factory):
-        with seeded(seed):
+        with all_seeded(seed):
             made: nn.Module = kind.make(nn.Module, seed=seed)
         return made
     if kind == "logistic":

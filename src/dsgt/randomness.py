@@ -8,6 +8,7 @@ it, on the CPU, because it has the unsigned 64-bit integers that torch lacks; wh
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -144,3 +145,20 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[list[torch
         finally:
             for stream, state in zip(streams, before, strict=True):
                 stream.set_state(state)
+
+
+@contextmanager
+def all_seeded(seed: int) -> Iterator[None]:
+    """NumPy's and Python's own streams too, for a person's own code: processes that call it must get the same numbers.
+
+    A generator that such code makes of the operating system's randomness is not seen here.
+    """
+    with seeded(seed):
+        before = random.getstate(), np.random.get_state()
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])

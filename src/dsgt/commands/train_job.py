@@ -12,6 +12,7 @@ import torch
 from dsgt._version import __version__
 from dsgt.comparison import Job
 from dsgt.comparison.measured import Row
+from dsgt.comparison.own import alike, sample_of
 from dsgt.core import Network
 from dsgt.networks.agreement import gather_numbers, together
 from dsgt.networks.launched import Launched
@@ -30,9 +31,17 @@ def prepare(job: Job, network: Network, out: Path) -> Problem:
     together(network, place)
     about = json.dumps(job.settings.model_dump(mode="json", exclude={"data_dir"}) | {"seed": job.seed})
     mine = int.from_bytes(hashlib.sha256(about.encode()).digest()[:6], "big")  # exact in a float64
-    prints = gather_numbers(network, [mine])[:, 0]
-    if (other := (prints != prints[0]).nonzero().flatten()).numel():
-        raise ValueError(f"nodes 0 and {int(other[0])} were given different flags; give all of them the same")
+    told = gather_numbers(network, [mine, *sample_of(problem, job.seed).tolist()])
+    first = told[0]
+    for node, numbers in enumerate(told):
+        if numbers[0] != first[0]:
+            raise ValueError(f"nodes 0 and {node} were given different flags; give all of them the same")
+        if not alike(numbers[1:], first[1:]):
+            raise ValueError(
+                f"nodes 0 and {node} have other samples, or another start of the model: give them the same files, and "
+                "let what is drawn be drawn from torch's, NumPy's or Python's own streams, which are seeded, or from a "
+                "generator with a seed of its own"
+            )
     return problem
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import scipy
+import torch
 from torch import Tensor, nn
 
 from dsgt.algorithms.named import label, own_method
@@ -15,11 +16,15 @@ from dsgt.core import Algorithm, Matrix, parameters
 from dsgt.factories import Factory
 from dsgt.late import nx
 from dsgt.problems.base import Problem
+from dsgt.randomness import all_seeded
 from dsgt.source import attributes, source
 from dsgt.topologies.matrix import as_matrix
 
 GIVEN = "given"
 """How an object without a name is called."""
+LOOKED_AT = ("features", "targets", "shards", "test features", "test targets")
+SAMPLE = 256
+"""Numbers of each that are compared."""
 OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch", "augment", "statistics", "weight_decay", "dtype")
 
 
@@ -33,6 +38,8 @@ class Objects:
     augment: Factory | None = None
     problem: Factory | None = None
     W: Matrix | None = None
+    samples: dict[int, Tensor] = field(default_factory=dict)
+    """Numbers of the problems that one's own code has made, by seed; a worker process is told them."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Objects) and not self and not other)
@@ -85,7 +92,8 @@ def _problem(problem: Any, words: dict[str, Any], objects: Objects) -> dict[str,
         raise ValueError(f"{' and '.join(said)} cannot be given beside problem, which brings its own; leave them out")
     name = getattr(problem, "__name__", type(problem).__name__)
     objects.problem = Factory(name, "problem", problem, {})
-    made: Problem = objects.problem.make(Problem, seed=0)
+    with all_seeded(0):
+        made: Problem = objects.problem.make(Problem, seed=0)
     drawn = round(made.epochs_per_round * made.samples)
     return {"data": GIVEN, "model": name, "partition": GIVEN, "nodes": made.nodes, "batch": max(1, drawn)}
 
@@ -110,3 +118,24 @@ def text_of(problem: Problem, seed: int, *made_by: Factory) -> str:
     if not problem.identity():
         parts.append(fingerprint.start(problem.gradient(problem.start(seed))))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def sample_of(problem: Problem, seed: int) -> Tensor:
+    """Some numbers of the start and of the data, always as many: they come out again where the same code makes the
+    problem again."""
+    x, identity = problem.start(seed), problem.identity()
+    tensors = [x, *(identity.get(name) for name in LOOKED_AT)]
+    loss = 0.0 if identity else float(problem.loss(x))
+    return torch.cat([torch.tensor([loss], dtype=torch.float64), *map(_some, tensors)])
+
+
+def alike(a: Tensor, b: Tensor) -> bool:
+    """But for rounding, which may differ from machine to machine."""
+    return torch.allclose(a, b, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+
+def _some(values: object) -> Tensor:
+    if not isinstance(values, Tensor):
+        return torch.zeros(SAMPLE + 1, dtype=torch.float64)
+    at = torch.linspace(0, values.numel() - 1, SAMPLE, dtype=torch.float64).long().to(values.device)
+    return torch.cat([torch.tensor([values.numel()]), values.detach().flatten()[at].cpu()]).double()

@@ -12,6 +12,7 @@ from torch import Tensor
 from dsgt.core import Algorithm, Gradient, Weights, settle, tensors, without_oracle
 from dsgt.networks.dense import Dense
 from dsgt.problems.training import same
+from dsgt.source import attributes, value
 
 NUMBERS = 5
 """Of the model that is moved."""
@@ -26,6 +27,7 @@ def rehearse(name: str, algorithm: Algorithm[Any], weights: Weights) -> None:
 
 def _rehearse(name: str, algorithm: Algorithm[Any], weights: Weights, dtype: torch.dtype) -> None:
     method = without_oracle(algorithm)
+    given_to = value(attributes(method))
     network = method.over(Dense(weights))
     x = torch.linspace(-1, 1, network.nodes * NUMBERS, dtype=dtype).view(network.nodes, NUMBERS)
     given = x.clone()
@@ -42,6 +44,11 @@ def _rehearse(name: str, algorithm: Algorithm[Any], weights: Weights, dtype: tor
         _unchanged(name, "update", [("g", slope, g), *fields])
         _alike(name, held, tensors(following))
         state = following
+    if value(attributes(method)) != given_to:
+        raise ValueError(
+            f"the method {name!r} changes its own attributes in init or update, but one object serves many runs, and a "
+            "resumed run knows nothing of them; keep what changes in the state"
+        )
 
 
 def _state(name: str, where: str, act: Callable[[], Any], x: Tensor) -> Any:

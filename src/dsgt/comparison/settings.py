@@ -14,7 +14,7 @@ from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.asynchronous.named import method
 from dsgt.comparison.budget import Budget
 from dsgt.comparison.fields import SEEDS_LIMIT, Fields
-from dsgt.comparison.own import GIVEN, graph_of, text_of
+from dsgt.comparison.own import GIVEN, alike, graph_of, sample_of, text_of
 from dsgt.comparison.rehearsal import rehearse
 from dsgt.core import Algorithm, Gradient, Network, Weights, without_oracle
 from dsgt.data.augment import AUGMENTATIONS
@@ -27,8 +27,10 @@ from dsgt.oracles import Momentum
 from dsgt.problems.base import Problem
 from dsgt.problems.erm import EmpiricalRisk
 from dsgt.problems.named import data_source, loads_parts, named_model, named_problem, spread_problem
+from dsgt.randomness import all_seeded
 from dsgt.schedules import named_schedule
 from dsgt.source import source
+from dsgt.text import listed
 from dsgt.topologies.changing import Fixed, as_weights
 from dsgt.topologies.names import CYCLES
 from dsgt.topologies.needs import complaints
@@ -72,6 +74,7 @@ class Settings(Fields):
     def problem(self, seed: int) -> Problem:
         """The data, the shards drawn with this seed, the model."""
         made = self._problem(seed)
+        self._check_repeats(made, seed)
         if self.eval_samples is None:
             return made
         if not isinstance(made, EmpiricalRisk):
@@ -86,7 +89,8 @@ class Settings(Fields):
                     f"validation is {validation:g}, but only data that are given by themselves can be held out; give "
                     "data= and model= in the place of problem=, or leave it out"
                 )
-            made: Problem = self._objects.problem.make(Problem, seed=seed)
+            with all_seeded(seed):
+                made: Problem = self._objects.problem.make(Problem, seed=seed)
             return made
         return named_problem(
             self._objects.data or self.data,
@@ -99,6 +103,18 @@ class Settings(Fields):
             validation=validation,
             **self._how,
         )
+
+    def _check_repeats(self, made: Problem, seed: int) -> None:
+        """A ValueError where one's own code makes other numbers than before: runs would not be of one problem."""
+        if not (own := _own_code(self)):
+            return
+        now = sample_of(made, seed)
+        if not alike(now, self._objects.samples.setdefault(seed, now)):
+            named = listed(f"the {f.what} {f.text!r}" for f in own)
+            raise ValueError(
+                f"{named} {'gives' if len(own) == 1 else 'give'} other numbers each time: let it draw from torch's, "
+                "NumPy's or Python's own streams, which are seeded, or from a generator with a seed of its own"
+            )
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -201,11 +217,17 @@ class Settings(Fields):
 @lru_cache(maxsize=256)
 def _problem_text(settings: Settings, seed: int) -> str:
     """Empty for this package's own, which the settings and the text of the package say all about."""
+    objects, own = settings._objects, _own_code(settings)
+    named = (settings.augment or "").partition(":")[0]
+    if objects.problem is None and (objects.augment is not None or named not in ("", *AUGMENTATIONS)):
+        own.append(objects.augment or lookup(settings.augment or "", "augmentation"))
+    return text_of(settings.problem(seed), seed, *own) if own else ""
+
+
+def _own_code(settings: Settings) -> list[Factory]:
+    """By which the problem is made."""
     objects = settings._objects
     made_by: list[object] = [objects.problem]
     if objects.problem is None:
         made_by = [data_source(objects.data or settings.data), named_model(objects.model or settings.model)]
-        if objects.augment is not None or (settings.augment or "").partition(":")[0] not in ("", *AUGMENTATIONS):
-            made_by.append(objects.augment or lookup(settings.augment or "", "augmentation"))
-    own = [f for f in made_by if isinstance(f, Factory)]
-    return text_of(settings.problem(seed), seed, *own) if own else ""
+    return [f for f in made_by if isinstance(f, Factory)]

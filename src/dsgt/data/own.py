@@ -13,6 +13,7 @@ from torch import Tensor
 from dsgt.data.samples import Samples, as_samples
 from dsgt.data.shards import Shards
 from dsgt.factories import Factory
+from dsgt.randomness import all_seeded
 
 T = TypeVar("T")
 EXPECTED = "(train, test), each a pair of tensors (features, targets) or a Dataset; test may be None"
@@ -70,7 +71,12 @@ def _named(node: int, load: Callable[[], T]) -> T:
 
 
 def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samples, Samples | None]:
-    pair = factory.make(tuple, list, **offered)
+    """A function that draws, as ``random_split`` does, must give every process the same, or the same to one node."""
+    with all_seeded(offered.get("node", 0)):
+        return _read(factory, dtype, factory.make(tuple, list, **offered))
+
+
+def _read(factory: Factory, dtype: torch.dtype, pair: Any) -> tuple[Samples, Samples | None]:
     if len(pair) != 2:
         raise ValueError(f"the {factory.what} {factory.text!r} gives {len(pair)} things; expected {EXPECTED}")
     train, test = pair
@@ -83,9 +89,10 @@ def _samples(factory: Factory, dtype: torch.dtype, **offered: int) -> tuple[Samp
     def read(data: Any, which: str) -> Samples:
         try:
             return as_samples(data).to(dtype=dtype)
-        except (TypeError, ValueError, AttributeError) as error:
+        except (Exception, SystemExit) as error:  # whatever a person's own Dataset does
+            kind = "" if isinstance(error, TypeError | ValueError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(
-                f"the {which} data of {factory.text!r} cannot be used: {error}; expected {EXPECTED}"
+                f"the {which} data of {factory.text!r} cannot be used: {kind}{error}; expected {EXPECTED}"
             ) from error
 
     return read(train, "training"), None if test is None else read(test, "test")

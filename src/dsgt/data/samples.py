@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, default_collate
 
 from dsgt.factories import a_thing
+from dsgt.text import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,5 +113,12 @@ def as_samples(data: DataLike) -> Samples:
     items = [data[i] for i in range(len(data))]
     if not items or not (isinstance(items[0], tuple | list) and len(items[0]) == 2):
         raise TypeError(f"{type(data).__name__} must hold at least one item, each a pair (features, target)")
+    for what, values in zip(("features", "target"), zip(*items, strict=True), strict=True):
+        shapes = dict.fromkeys(tuple(np.shape(v)) for v in values)
+        if len(shapes) > 1:
+            raise ValueError(
+                f"the {what} of {type(data).__name__} have different shapes, as {listed(map(str, [*shapes][:2]))}; let "
+                "every item have the same, padded or cut"
+            )
     features, targets = default_collate(items)
     return Samples(features if features.ndim > 1 else features[:, None], targets)

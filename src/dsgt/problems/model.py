@@ -109,10 +109,8 @@ class Model(EmpiricalRisk):
                 "choose loop"
             )
         self._measured = self._flat if self._behaviour.is_function else Flat(_evaluated(self._flat.module), loss)
-        if self.data.labelled and outputs.ndim == 2 and outputs.shape[1] > 1:
-            check_labels(self.data, outputs.shape[1], "training")
-            if self.test is not None:
-                check_labels(self.test, outputs.shape[1], "test")
+        if self.data.labelled and self.test is not None and outputs.ndim == 2 and outputs.shape[1] > 1:
+            check_labels(self.test, outputs.shape[1], "test")
 
     def start(self, seed: int) -> Tensor:
         """The parameters that the module came with."""
@@ -300,6 +298,28 @@ def _evaluated(module: nn.Module) -> nn.Module:
     return copy.deepcopy(module).eval()
 
 
+@contextmanager
+def _taking(data: Samples) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ModuleError(
+            f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} "
+            f"({data.features.dtype}) with targets of dtype {data.targets.dtype}: {error}"
+        ) from error
+
+
+@torch.no_grad()
+def _mixes_samples(module: nn.Module, features: Tensor, outputs: Tensor) -> bool:
+    """Whether a sample alone has other outputs than beside another one."""
+    try:
+        alone = module(features[:1])
+    except Exception:  # as normalisation by the batch does with a single sample
+        return True
+    beside, scale = outputs[:1], float(outputs.abs().max())
+    return alone.shape == beside.shape and not torch.allclose(alone, beside, rtol=0, atol=1e-3 * scale, equal_nan=True)
+
+
 @torch.no_grad()
 def _augmented(flat: Flat, augment: Augment, features: Tensor, targets: Tensor) -> Tensor:
     """Samples of another shape are fine where the module takes both, as one without dense layers does."""
@@ -319,23 +339,26 @@ def _augmented(flat: Flat, augment: Augment, features: Tensor, targets: Tensor) 
 def _check(flat: Flat, data: Samples, batch: Tensor | None, augment: Augment | None) -> tuple[Behaviour, Tensor]:
     """What the module does in training mode, and its outputs on a few samples in evaluation mode, where it must be a
     function of its parameters and its input."""
-    few = slice(0, min(2, len(data)))
-    features, targets = data.features[few], data.targets[few]
+    few = torch.tensor([0, int(data.targets.argmax())] if data.labelled and data.targets.ndim == 1 else [0, -1])
+    features, targets = data.features[few], data.targets[few]  # the largest label is among them
     resting = _evaluated(flat.module)
-    try:
+    with _taking(data), torch.no_grad():
         still = training.observed(resting, features)
-        with torch.no_grad():
-            outputs: Tensor = resting(features)
-            value = flat.loss(outputs, targets)
-    except Exception as error:
-        raise ModuleError(
-            f"the module or the loss cannot take samples of shape {tuple(data.features.shape[1:])} "
-            f"({data.features.dtype}) with targets of dtype {data.targets.dtype}: {error}"
-        ) from error
+        outputs: Tensor = resting(features)
+    if data.labelled and outputs.ndim == 2 and outputs.shape[1] > 1:
+        check_labels(data, outputs.shape[1], "training")
+    with _taking(data), torch.no_grad():
+        value = flat.loss(outputs, targets)
     if not still.is_function:
         raise ModuleError(
             "the module draws numbers or changes its buffers in evaluation mode too, in which models are measured: let "
             "its layers look at self.training"
+        )
+    if outputs.isfinite().all() and _mixes_samples(resting, features, outputs):
+        raise ModuleError(
+            f"the outputs of {type(flat.module).__name__} for a sample depend on the other samples of its batch in "
+            "evaluation mode too, so a loss would depend on how many are measured at once; use layers that do without "
+            "(GroupNorm), or BatchNorm with its running statistics"
         )
     if outputs.isnan().any():
         raise ModuleError(

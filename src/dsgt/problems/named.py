@@ -33,7 +33,7 @@ from dsgt.problems.resnet import resnet20
 from dsgt.problems.spread import Spread
 from dsgt.problems.training import Augment
 from dsgt.problems.transformer import transformer
-from dsgt.randomness import seeded
+from dsgt.randomness import all_seeded
 from dsgt.text import nearest
 
 BUILT_IN: dict[str, Callable[..., nn.Module]] = {
@@ -253,11 +253,11 @@ def _takes_images_only(factory: Factory, seed: int) -> bool:
             return False
         return True
 
-    with seeded(seed):
+    with all_seeded(seed):
         return not takes(64) and takes(1, 8, 8)
 
 
 def _made(factory: Factory, seed: int) -> nn.Module:
-    with seeded(seed):  # initial weights, without touching the global stream
+    with all_seeded(seed):  # initial weights, without touching the global streams
         module: nn.Module = factory.make(nn.Module, seed=seed)
         return module
