@@ -501,6 +501,27 @@ def test_a_real_node_loads_its_own_part_only_and_gives_the_simulators_numbers(mi
             assert list(a.values()) == pytest.approx(list(b.values()), rel=1e-9)
 
 
+@pytest.mark.parametrize("data", ["uneven", "one_test"])
+@pytest.mark.parametrize("count", [1, 6, 25, 10_000])
+def test_nodes_that_load_their_parts_measure_on_the_samples_that_the_simulator_draws(mine: Path, data: str, count: int):
+    """Of one sample, or six, some nodes have none."""
+    with Path("mine.py").open("a") as file:
+        file.write("\n\ndef one_test(node, nodes):\n    return uneven(node, nodes)[0], uneven(3, nodes)[0]\n")
+    settings = dsgt.Settings(
+        data=f"mine:{data}", nodes=4, graph="ring", batch=13, eval_samples=count, dtype="float64", weight_decay=0.1
+    )
+    whole = settings.problem(0)
+    x = torch.randn(whole.dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = [float(whole.loss(x)), float(whole.accuracy(x))]
+
+    def measured(network) -> list[float]:
+        part = settings.problem_at(0, network)
+        return [float(part.loss(x)), float(part.accuracy(x))]
+
+    for found in on_nodes(measured):
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
 def test_a_node_that_cannot_load_its_part_is_named_at_every_node(mine: Path):
     settings = dsgt.Settings(data="mine:lacking", nodes=4, graph="ring", batch=8)
 
@@ -522,12 +543,14 @@ def test_a_node_that_cannot_load_its_part_is_named_at_every_node(mine: Path):
     ("data", "words"),
     [
         ("alone", "all training samples have the label 1, and nothing can be learned from one class"),
+        ("narrow", r"gives node 0 samples of features \(3,\) and targets \(\), but node 2 of features \(2,\) and"),
         ("half_real", r"node 3 has real targets, but node 0 has classes \(whole numbers\); give the same kind"),
     ],
 )
 def test_the_parts_of_real_nodes_are_judged_together(mine: Path, data: str, words: str):
     with Path("mine.py").open("a") as file:
         file.write("\n\ndef alone(node):\n    return (torch.randn(6, 3), torch.ones(6).long()), None\n")
+        file.write("\n\ndef narrow(node):\n    return (torch.randn(6, 3)[:, node // 2 :], torch.arange(6) % 2), None\n")
 
     def refused(network) -> None:
         with pytest.raises(ValueError, match=words):

@@ -125,13 +125,9 @@ class Settings(Fields):
         """The same for a network whose nodes call this at once: a real node loads no more data than it must."""
         if network.node is None or not loads_parts(self._objects.data or self.data):
             return together(network, lambda: self.problem(seed))
-        if self.eval_samples is not None:
-            raise ValueError(
-                f"eval_samples is {self.eval_samples}, but the data {self.data!r} are loaded node by node: let the "
-                "function give as many test samples as you want"
-            )
         given, model = self._objects.data or self.data, self._objects.model or self.model
-        return spread_problem(given, model, network, batch=self.batch, seed=seed, **self._how)
+        made = spread_problem(given, model, network, batch=self.batch, seed=seed, **self._how)
+        return made if self.eval_samples is None else made.measured_on(self.eval_samples)
 
     def own_text(self, method: str, seed: int) -> list[str]:
         """What stands for the method, and for the problem of a seed, where they are not this package's."""

@@ -62,6 +62,21 @@ def check_kinds(labelled: Sequence[float]) -> None:
         )
 
 
+def said_shapes(samples: Samples) -> str:
+    features, targets = (tuple(t.shape[1:]) for t in (samples.features, samples.targets))
+    return f"features {features} and targets {targets}"
+
+
+def check_shapes(factory: Factory, said: Sequence[str]) -> None:
+    """Of the samples at each node."""
+    other = next((i for i, shapes in enumerate(said) if shapes != said[0]), None)
+    if other is not None:
+        raise ValueError(
+            f"the {factory.what} {factory.text!r} gives node 0 samples of {said[0]}, but node {other} of "
+            f"{said[other]}; give all the same"
+        )
+
+
 def _named(node: int, load: Callable[[], T]) -> T:
     """What goes wrong says at which node, as it does between real ones."""
     try:
@@ -99,8 +114,6 @@ def _read(factory: Factory, dtype: torch.dtype, pair: Any) -> tuple[Samples, Sam
 
 
 def _joined(parts: list[Samples], factory: Factory) -> Samples:
-    shapes = {(tuple(p.features.shape[1:]), tuple(p.targets.shape[1:])) for p in parts}
     check_kinds([p.labelled for p in parts])
-    if len(shapes) > 1:
-        raise ValueError(f"the {factory.what} {factory.text!r} gives samples of other shapes at other nodes: {shapes}")
+    check_shapes(factory, [said_shapes(p) for p in parts])
     return Samples(torch.cat([p.features for p in parts]), torch.cat([p.targets for p in parts]))

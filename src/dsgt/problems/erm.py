@@ -308,8 +308,12 @@ class Shard(Local):
 
 
 def _some(data: Samples, count: int, seed: int) -> Samples:
-    rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data))[:count].copy()).to(data.features.device)
-    return data.chosen(rows)
+    return data.chosen(drawn_rows(len(data), count, seed).to(data.features.device))
+
+
+def drawn_rows(total: int, count: int, seed: int) -> Tensor:
+    """``count`` of so many samples, all if there are no more."""
+    return torch.from_numpy(np.random.default_rng(seed).permutation(total)[:count].copy())
 
 
 def pieces(count: int, cost: int) -> list[slice]:

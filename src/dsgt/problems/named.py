@@ -18,13 +18,13 @@ from dsgt.core import Network
 from dsgt.data.augment import named_augmentation
 from dsgt.data.files import READERS, data_file
 from dsgt.data.names import DATA, named_data, named_partition
-from dsgt.data.own import Own, check_kinds, own_data, own_part
+from dsgt.data.own import Own, check_kinds, check_shapes, own_data, own_part, said_shapes
 from dsgt.data.samples import Samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.data.shards import OwnShard, Shards
 from dsgt.data.validation import hold_out
 from dsgt.factories import Factory, is_factory, lookup, pairs
-from dsgt.networks.agreement import gather_numbers, together
+from dsgt.networks.agreement import gather_numbers, gather_text, together
 from dsgt.problems.lenet import lenet
 from dsgt.problems.logistic import Logistic
 from dsgt.problems.mlp import mlp
@@ -180,6 +180,7 @@ def spread_problem(
     single = train.labelled and train.targets.ndim == 1
     low, high = (int(train.targets.min()), int(train.targets.max())) if single else (-1, 0)
     check_kinds(gather_numbers(network, [train.labelled])[:, 0].tolist())
+    check_shapes(found, gather_text(network, said_shapes(train)))
     told = gather_numbers(network, [len(train), together(network, lambda: _classes(kind, train, test)), low, high])
     check_several(int(told[:, 2].min()), int(told[:, 3].max()))
     shards = OwnShard(torch.arange(len(train)), told[:, 0].long(), node)

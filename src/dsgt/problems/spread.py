@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from dsgt.data.own import check_tests
 from dsgt.layout import Layout
 from dsgt.networks.agreement import gather_numbers
 from dsgt.problems.base import GradientFunction, Problem
-from dsgt.problems.erm import EmpiricalRisk
+from dsgt.problems.erm import EmpiricalRisk, drawn_rows
 
 
 class Spread(Problem):
@@ -31,6 +31,7 @@ class Spread(Problem):
         tests = gather_numbers(network, [here])[:, 0]
         check_tests(tests.tolist())
         self._test_share = own.nodes * here / max(1.0, float(tests.sum()))
+        self._tests = [int(count) for count in tests]
 
     def __getitem__(self, i: int) -> Problem:
         if i != self.node:
@@ -49,6 +50,30 @@ class Spread(Problem):
         seen = copy.copy(self)
         seen.own = self.own.remembering(kept)
         return seen
+
+    def measured_on(self, count: int, seed: int = 0) -> Spread:
+        """So many of the samples of all nodes are drawn, as the simulator does, and each node looks at its own."""
+        if count < 1:
+            raise ValueError(f"{count} samples to measure on; give at least 1")
+        seen, own = copy.copy(self), self.own
+        mine = _of_node(self.node, own.shards.sizes.tolist(), count, seed)
+        seen.own = own.measured_by(own.data.chosen(mine if len(mine) else torch.tensor([0])))
+        seen._share = self.nodes * len(mine) / min(count, own.samples)
+        if own.test is not None:
+            together = [self._tests[0]] if self._same_test() else self._tests
+            mine = _of_node(min(self.node, len(together) - 1), together, count, seed)
+            seen.own.test = own.test.chosen(mine if len(mine) else torch.tensor([0]))
+            looking = self.nodes if len(together) == 1 else 1
+            seen._test_share = self.nodes * len(mine) / (looking * min(count, sum(together)))
+        return seen
+
+    def _same_test(self) -> bool:
+        """Whether all nodes have one test set; the simulator then counts it once."""
+        assert self.own.test is not None
+        digest = hashlib.sha256(self.own.test.features.contiguous().cpu().numpy().tobytes())
+        digest.update(self.own.test.targets.contiguous().cpu().numpy().tobytes())
+        prints = gather_numbers(self.network, [int.from_bytes(digest.digest()[:6], "big")])[:, 0]  # exact in a float64
+        return bool((prints == prints[0]).all())
 
     def loss(self, x: Tensor) -> Tensor:
         return self._over_all(self.own.loss(x) * self._share)
@@ -77,3 +102,10 @@ class Spread(Problem):
 
     def layout(self) -> Layout:
         return self.own.layout()
+
+
+def _of_node(node: int, sizes: Sequence[int], count: int, seed: int) -> Tensor:
+    """Of ``count`` samples of all nodes, those of one, counted from its first."""
+    rows = drawn_rows(sum(sizes), count, seed)
+    first = sum(sizes[:node])
+    return rows[(rows >= first) & (rows < first + sizes[node])] - first
