@@ -197,7 +197,7 @@ def test_settings_come_from_a_file_and_flags_win(tmp_path):
     [
         ("node = 4", "no setting called 'node'; did you mean 'nodes'?"),
         ("nodes = 0.5\nseeds = 0", "nodes is 0.5.*; seeds is 0: input should be greater than or equal to 1"),
-        ("lrs = [-1]", "^lrs.0 is -1: input should be greater than 0$"),
+        ("lrs = [-1]", "^lrs is -1: input should be greater than 0$"),
         ("lrs = []", "lrs is \\[\\]"),
         ("nodes = ", "is not TOML"),
         ('methods = ["dsgtt"]', "did you mean 'dsgt'"),
@@ -267,6 +267,12 @@ def test_the_command_prints_a_table_and_writes_numbers_and_pictures(tmp_path):
     assert (tmp_path / "comparison.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_one_learning_rate_needs_no_tuple_and_no_workers_are_none():
+    assert dsgt.Settings.of({"lrs": 0.1}).lrs == (0.1,)
+    with pytest.raises(ValueError, match="workers is 0; give how many processes work at a time"):
+        dsgt.compare(methods=["dsgt"], workers=0)
+
+
 def test_a_narrow_terminal_breaks_a_loss_before_its_spread_and_no_short_name():
     found = comparison({"dsgt": {0.4: [0.796, 0.801]}, "sgd": {0.4: [0.2332330, 0.2332331]}})
     console = Console(width=72, record=True, file=io.StringIO())
@@ -301,7 +307,7 @@ def test_a_narrow_terminal_breaks_a_loss_before_its_spread_and_no_short_name():
         (["dsgt", "--evaluations", "0"], "evaluations is 0"),
         (["dsgt", "--seeds", "0"], "seeds is 0"),
         (["dsgt", "--nodes", "20000", "--graph", "ring", "--weights", "metropolis"], "cannot be shared among"),
-        (["dsgt", "--lr", "-1"], "error: lrs.0 is -1.0: input should be greater than 0"),
+        (["dsgt", "--lr", "-1"], "error: lrs is -1.0: input should be greater than 0"),
         (["dsgt", "--epochs", "-1"], "epochs is -1.0: input should be greater than 0"),
         (["dsgt", "--batch", "3"], "global batch is 3"),
         (["dsgt", "--graph", "rng"], "did you mean 'ring'"),

@@ -112,11 +112,34 @@ def test_a_notebook_shows_its_curves():
         ({"model": "nowhere:net"}, "no module 'nowhere'"),
         ({"loss": nn.CrossEntropyLoss(reduction="sum")}, "must be the mean over a batch: give"),
         ({"loss": lambda out, t: nn.functional.cross_entropy(out, t) * len(t)}, "must be the mean over a batch: give"),
-        ({"model": 3}, "model is a int; expected an nn.Module"),
-        ({"model": lambda: 3}, "model gives a int; expected an nn.Module"),
+        ({"model": 3}, "model is an int; expected an nn.Module"),
+        ({"model": lambda: 3}, "the model '<lambda>' gives an int; expected Module"),
+        ({"model": nn.Linear}, "the model 'Linear' cannot be called: missing a required argument: 'in_features'"),
+        ({"method": 3}, "the method 'int' gives an int; expected Algorithm"),
+        ({"dtype": "real"}, "dtype is 'real'; give one of real numbers, as float32"),
+        ({"dtype": torch.int64}, r"dtype is torch\.int64; give one of real numbers"),
+        ({"lr": "x"}, "lr is 'x'; give a learning rate above 0"),
+        ({"lr": 0}, "lr is 0; give a learning rate above 0"),
+        ({"seed": 1.5}, r"seed is 1\.5; seeds are whole numbers from 0 on"),
+        ({"foo": 1}, r"called 'foo'\. Known: augment, batch"),
     ],
 )
 def test_what_cannot_be_used_is_told_before_work_starts(given: dict, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("dsgt.theory.diverged.loop", None)
     with pytest.raises((ValueError, TypeError), match=message):
         dsgt.fit(**{"model": linear(), "train": samples()} | SMALL | given)
+
+
+def test_a_class_is_a_method_and_a_word_a_dtype():
+    by_word = dsgt.fit(linear(), samples(), **SMALL | {"method": dsgt.DSGT, "dtype": "float64"})
+    assert by_word.x.dtype == torch.float64
+    assert torch.equal(by_word.x, dsgt.fit(linear(), samples(), **SMALL | {"method": "dsgt", "dtype": torch.float64}).x)
+
+
+def test_an_augmentation_that_loses_samples_is_named():
+    with pytest.raises(ValueError, match="the augmentation 'three' makes 3 samples of "):
+        dsgt.fit(linear(), samples(), **SMALL | {"augment": three})
+
+
+def three(features: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return features[:3]

@@ -105,7 +105,7 @@ def test_a_run_that_diverges_ends_with_what_to_do_and_keeps_its_rows(tmp_path: P
     ("flags", "words"),
     [
         (["dsgd"], "there is no method called 'dsgd'; did you mean"),
-        (["dsgt", "--lr", "-1"], "lrs.0 is -1.0: input should be greater than 0"),
+        (["dsgt", "--lr", "-1"], "lrs is -1.0: input should be greater than 0"),
         (["dsgt", "--graph", "moebius"], "there is no graph called 'moebius'"),
         (["dsgt", "--backend", "mip"], "there is no backend called 'mip'; did you mean 'mpi'"),
         (["dsgt", "--backend", "mpi"], "was not started so: start it with mpiexec -n N"),

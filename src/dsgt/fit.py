@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dsgt import metrics
-from dsgt.algorithms.named import label
+from dsgt.algorithms.named import label, own_method
 from dsgt.algorithms.named import method as named_method
 from dsgt.core import Algorithm, Weights
 from dsgt.data.augment import named_augmentation
@@ -21,7 +21,7 @@ from dsgt.data.names import named_partition
 from dsgt.data.samples import DataLike, Samples, as_samples
 from dsgt.data.sampling import WithReplacement
 from dsgt.extras import explained
-from dsgt.factories import Factory
+from dsgt.factories import Factory, a_thing
 from dsgt.flat import views
 from dsgt.notebook import progress
 from dsgt.oracles import Momentum
@@ -115,7 +115,7 @@ def fit(
     augment: str | Augment | None = None,
     loss: Loss | None = None,
     statistics: str = "own",
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     eval_samples: int | None = None,
     node_accuracy: bool = True,
     seed: int = 0,
@@ -138,22 +138,28 @@ def fit(
     ``options`` are those of ``dsgt.run``: ``checkpoint_dir``, ``watch`` and others. A notebook shows how far it is.
     """
     if unknown := [name for name in options if name not in OPTIONS]:
-        raise TypeError(nearest(unknown[0], (*signature(fit).parameters, *OPTIONS), "argument of dsgt.fit"))
+        raise TypeError(
+            nearest(unknown[0], sorted({*signature(fit).parameters, *OPTIONS} - {"options"}), "argument of dsgt.fit")
+        )
     if batch is not None and batch < 1:
         raise ValueError(f"batch is {batch}; give how many samples all nodes look at in a round, at least 1")
+    if not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; seeds are whole numbers from 0 on")
+    if not callable(lr) and not (isinstance(lr, int | float) and lr > 0):
+        raise ValueError(f"lr is {lr!r}; give a learning rate above 0, or a function of the round")
     if not epochs > 0:
         raise ValueError(f"epochs is {epochs}; give how often all samples are looked at, above 0")
     if callable(lr) and schedule != "constant":
         raise ValueError(f"lr is a function and schedule {schedule!r}; give one of them")
     scheduled = named_schedule(schedule)
-    algorithm = named_method(method) if isinstance(method, str) else method
+    algorithm = named_method(method) if isinstance(method, str) else own_method(_factory(method, "method"))
     if momentum:
         algorithm = algorithm.asking(Momentum(momentum))
     W, rule = _weights(algorithm, graph, nodes, weights)
     data = as_samples(train)
     shards = named_partition(partition, data, nodes, seed=seed)
     module = _named(model, data, seed) if isinstance(model, str) else _module(model, seed)
-    dtype = dtype or next((p.dtype for p in module.parameters()), torch.float32)
+    dtype = _dtype(dtype) or next((p.dtype for p in module.parameters()), torch.float32)
     module = copy.deepcopy(module).to(dtype)
     problem = Model(
         module,
@@ -209,12 +215,22 @@ def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
     if isinstance(model, nn.Module):
         return model
     if not callable(model):
-        raise TypeError(f"model is a {type(model).__name__}; expected an nn.Module, or a function that gives one")
+        raise TypeError(f"model is {a_thing(model)}; expected an nn.Module, or a function that gives one")
     with all_seeded(seed):  # initial weights, without touching the global streams
-        made = model()
-    if not isinstance(made, nn.Module):
-        raise TypeError(f"model gives a {type(made).__name__}; expected an nn.Module")
+        made: nn.Module = _factory(model, "model").make(nn.Module, seed=seed)
     return made
+
+
+def _factory(thing: Any, what: str) -> Factory:
+    """What goes wrong in it is told as with ``module:name``."""
+    return Factory(getattr(thing, "__name__", type(thing).__name__), what, thing, {})
+
+
+def _dtype(given: torch.dtype | str | None) -> torch.dtype | None:
+    found = getattr(torch, given, None) if isinstance(given, str) else given
+    if given is not None and not (isinstance(found, torch.dtype) and found.is_floating_point):
+        raise ValueError(f"dtype is {given!r}; give one of real numbers, as float32 or torch.float64")
+    return found
 
 
 def _named(model: str, data: Samples, seed: int) -> nn.Module:

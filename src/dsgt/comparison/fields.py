@@ -302,7 +302,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 def _in_words(error: Any) -> str:
     """What pydantic found: what was given, what was expected."""
-    key, given = ".".join(str(part) for part in error["loc"]), error["input"]
+    key, given = ".".join(part for part in error["loc"] if isinstance(part, str)), error["input"]
     if error["type"] == "extra_forbidden":
         return nearest(key, Fields.model_fields, "setting")
     if error["type"] == "value_error":

@@ -52,6 +52,8 @@ def compare(
     if settings is not None and given:
         raise ValueError(f"{', '.join(given)} cannot be given beside settings; give them in the settings")
     settings = Settings.of(given) if settings is None else settings
+    if workers < 1:
+        raise ValueError(f"workers is {workers}; give how many processes work at a time, at least 1")
     check(settings)
     checkpoints = None
     if checkpoint_every is not None:

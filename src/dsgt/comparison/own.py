@@ -53,6 +53,8 @@ class Objects:
 def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
     """Settings as words and numbers, and the objects among them; a ValueError says what cannot be used."""
     words, objects = dict(given), Objects()
+    if isinstance(words.get("lrs"), int | float):
+        words["lrs"] = (words["lrs"],)
     methods = words.get("methods")
     if isinstance(methods, str | Algorithm | type):
         methods = [methods]

@@ -128,6 +128,11 @@ def gradients(
             features, targets = data.features.index_select(0, some), data.targets.index_select(0, some)
             if augment is not None:
                 features = augment(features, generator.manual_seed(moves[i]))
+                if len(features) != len(targets):
+                    raise ValueError(
+                        f"the augmentation {name_of(augment)!r} makes {len(features)} samples of {len(targets)}; let "
+                        "it give as many as it is given"
+                    )
             with seeded(masks[i], features.device), buffers.of(rows, i):
                 flat.gradient(x[i], features, targets, batch.scales[i], g[i])
         return g
