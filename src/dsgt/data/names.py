@@ -58,7 +58,10 @@ def named_partition(given: str | Factory, data: Samples, nodes: int, *, seed: in
         return partition.equal(data, nodes, seed=seed)
     if kind == "groups" and not parameter:
         if data.groups is None:
-            raise ValueError("partition is 'groups', but these samples do not say who made them; FEMNIST's do")
+            raise ValueError(
+                "partition is 'groups', but these samples do not say who made them; FEMNIST's do, and those of a table "
+                "where a column says it, FILE:target=COLUMN,groups=COLUMN"
+            )
         return partition.by_group(data.groups, nodes, seed=seed)
     if kind in ("dirichlet", "labels") and not data.labelled:
         raise ValueError(
