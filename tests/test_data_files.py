@@ -205,7 +205,7 @@ def here(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "head.csv").write_text("a,b,kind\n")
     (tmp_path / "only.csv").write_text("kind\n0\n1\n")
     (tmp_path / "twice.csv").write_text("a,a,kind\n1,2,0\n3,4,1\n")
-    (tmp_path / "holes.csv").write_text("a,ward,kind\n1,n,x\n2,,y\n3,n,\n4,s,x\n")
+    (tmp_path / "holes.csv").write_text("a,b,ward,kind\n1,0,n,x\n2,1,,y\n3,0,n,\n4,1,s,x\n")
     (tmp_path / "one.csv").write_text("a,kind\n" + "1,0\n2,0\n" * 8)
     pictures(tmp_path / "photos", 10)
     pictures(tmp_path / "gaps", 10)
@@ -259,8 +259,8 @@ def test_the_commands_take_files(here: Path, data: str, model: str):
         ("mine.csv:target=kind,groups=a,without=a", "there is no column of mine.csv for groups called 'a'"),
         ("holes.csv:target=kind,without=ward", "kind is missing in 1 of the 4 rows of holes.csv, first in row 3"),
         (
-            "holes.csv:target=a,groups=ward,without=kind",
-            "ward is missing in 1 of the 4 rows of holes.csv, first in row",
+            "holes.csv:target=b,groups=ward,without=kind",
+            "ward is missing in 1 of the 4 rows of holes.csv, first in row 2 (an empty field, NA or None)",
         ),
         ("hollow", "hollow has no pictures in a and b (files that end in .bmp, .gif, "),
         ("gaps", "gaps has no pictures in grey (files that end in .bmp, .gif, "),
