@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -61,6 +62,38 @@ def test_a_test_table_of_its_own_has_the_same_classes(frame: pd.DataFrame, tmp_p
     assert set(test.targets.tolist()) == {0}
 
 
+def test_columns_are_left_out_and_one_says_who_made_each_sample(frame: pd.DataFrame, tmp_path: Path):
+    wards = ["north", "south", "east"]
+    frame = frame.assign(name="text", ward=[wards[i % 3] for i in range(N)])
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    train, rest = table(tmp_path / "mine.csv", target="kind", without="name/size", groups="ward", test=0)
+    assert rest is None
+    assert train.features.shape == (N, 2)
+    whose = {tuple(row): ward for *row, ward in frame[["a", "b", "ward"]].itertuples(index=False)}
+    found = zip(train.features.tolist(), train.groups.tolist(), strict=True)
+    assert len({(whose[tuple(row)], group) for row, group in found}) == 3, "a number for each ward"
+    given = {"nodes": 2, "graph": "path", "batch": 4}
+    words = f"{tmp_path / 'mine.csv'}:target=kind,without=name/size,groups=ward,scale=true"
+    problem = dsgt.Settings(data=words, partition="groups", **given).problem(0)
+    held = [set(problem.data.groups[shard].tolist()) for shard in problem.shards]
+    assert sorted(map(len, held)) == [1, 2]
+    assert not held[0] & held[1]
+    assert problem.data.features.shape[1] == 2
+
+
+def test_a_column_with_a_slash_in_its_name_can_be_left_out(tmp_path: Path):
+    (tmp_path / "mine.csv").write_text("a,km/h,kind\n1,2,x\n3,4,y\n")
+    train, _ = table(tmp_path / "mine.csv", target="kind", without="km/h", test=0)
+    assert sorted(train.features.tolist()) == [[1.0], [3.0]]
+
+
+def test_a_test_table_may_lack_what_is_left_out(frame: pd.DataFrame, tmp_path: Path):
+    frame.assign(name="text").to_csv(tmp_path / "train.csv", index=False)
+    frame[:7].to_csv(tmp_path / "test.csv", index=False)
+    train, test = table(tmp_path / "train.csv", target="kind", without="name", test="test.csv")
+    assert torch.equal(test.features, train.features[:7])
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".pt"])
 def test_tensors_are_found_by_their_names_and_bytes_are_pixels(tmp_path: Path, suffix: str):
     path = tmp_path / f"mine{suffix}"
@@ -95,6 +128,32 @@ def test_images_and_labels_that_are_bytes_can_be_trained_on(tmp_path: Path, mode
     x = problem.start(0).expand(2, -1)
     assert problem.oracle(0)(x, 0).isfinite().all()
     assert problem.accuracy(x).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["x_train", "y_train", "x_test"], "mine.npz holds x_test but no y_test; give both of them"),
+        (["features", "targets", "test_targets"], "mine.npz holds test_targets but no test_features; give both"),
+        (["x_train", "x_test", "y_test"], "mine.npz holds x_train but no y_train; give both of them"),
+        (["x_train", "y_train", "X_test", "y_test"], "mine.npz holds X_test; did you mean x_test?"),
+        (["X_train", "Y_train"], "mine.npz holds X_train; did you mean x_train?"),
+        (
+            ["x_train", "y_train", "test_features", "test_targets"],
+            "test_features, test_targets beside x_train and y_train; call them x_train, y_train, x_test and y_test",
+        ),
+    ],
+)
+def test_test_samples_that_nobody_would_look_at_are_refused(tmp_path: Path, names: list[str], message: str):
+    np.savez(tmp_path / "mine.npz", **{name: np.zeros((N, 2)) for name in names})
+    with pytest.raises(ValueError, match=re.escape(message)):
+        tensors(tmp_path / "mine.npz")
+
+
+def test_other_arrays_may_stand_beside_those_that_are_known(tmp_path: Path):
+    held = {"features": np.zeros((N, 2)), "targets": np.arange(N) % 2, "Features": np.zeros(3), "weights": np.zeros(3)}
+    np.savez(tmp_path / "mine.npz", **held)
+    assert [len(part) for part in tensors(tmp_path / "mine.npz")] == [24, 6]
 
 
 def test_a_pair_of_pairs_of_tensors_is_train_and_test(tmp_path: Path):
@@ -146,9 +205,11 @@ def here(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "head.csv").write_text("a,b,kind\n")
     (tmp_path / "only.csv").write_text("kind\n0\n1\n")
     (tmp_path / "twice.csv").write_text("a,a,kind\n1,2,0\n3,4,1\n")
+    (tmp_path / "holes.csv").write_text("a,b,ward,kind\n1,0,n,x\n2,1,,y\n3,0,n,\n4,1,s,x\n")
     (tmp_path / "one.csv").write_text("a,kind\n" + "1,0\n2,0\n" * 8)
     pictures(tmp_path / "photos", 10)
-    (tmp_path / "photos" / "empty" / "one").mkdir(parents=True)
+    pictures(tmp_path / "gaps", 10)
+    (tmp_path / "gaps" / "grey" / "old").mkdir(parents=True)
     (tmp_path / "hollow" / "a").mkdir(parents=True)
     (tmp_path / "hollow" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -189,8 +250,22 @@ def test_the_commands_take_files(here: Path, data: str, model: str):
         ("nowhere.csv:target=kind", "there is no file nowhere.csv in"),
         ("other.npz", "other.npz holds a; expected ('x_train', 'y_train', 'x_test', 'y_test') or"),
         ("broken.npz", "the data 'broken.npz' failed: broken.npz is not an .npz file"),
-        ("hollow", "hollow has no pictures"),
+        ("words.csv:target=kind", "leave these columns out, without=note, or encode them"),
+        ("words.csv:target=kind,without=note", "words.csv has no column besides the target kind; give it columns"),
+        ("mine.csv:target=kind,without=a/sise", "there is no column of mine.csv called 'sise'; did you mean 'size'?"),
+        ("mine.csv:target=kind,without=kind", "kind is the target and cannot be left out"),
+        ("mine.csv:target=kind,groups=sise", "there is no column of mine.csv for groups called 'sise'; did you mean"),
+        ("mine.csv:target=kind,groups=kind", "there is no column of mine.csv for groups called 'kind'"),
+        ("mine.csv:target=kind,groups=a,without=a", "there is no column of mine.csv for groups called 'a'"),
+        ("holes.csv:target=kind,without=ward", "kind is missing in 1 of the 4 rows of holes.csv, first in row 3"),
+        (
+            "holes.csv:target=b,groups=ward,without=kind",
+            "ward is missing in 1 of the 4 rows of holes.csv, first in row 2 (an empty field, NA or None)",
+        ),
+        ("hollow", "hollow has no pictures in a and b (files that end in .bmp, .gif, "),
+        ("gaps", "gaps has no pictures in grey (files that end in .bmp, .gif, "),
         ("hollow/a", "hollow/a has 0 folders; expected one folder of pictures for each of several classes"),
+        ("gaps/grey", "gaps/grey has 1 folder; expected one folder of pictures for each of several classes"),
     ],
 )
 def test_files_that_cannot_be_used_are_named_before_any_run(here: Path, monkeypatch, data: str, message: str):

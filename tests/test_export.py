@@ -17,6 +17,7 @@ from dsgt.checkpoint import part as part_file
 from dsgt.cli import app
 from dsgt.layout import Layout
 from dsgt.networks import in_threads
+from dsgt.problems.named import built_in
 from dsgt.topologies import metropolis
 from support.cases import F64
 
@@ -184,6 +185,31 @@ def test_the_command_writes_the_mean_model(trained: Path, tmp_path: Path, model:
     assert torch.equal(torch.load(tmp_path / "m.pt")["weight"], mean[:, :64])
 
 
+def test_a_model_may_be_named_as_for_train(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "myexport.py").write_text("import torch\ndef net(classes): return torch.nn.Linear(64, classes)\n")
+    monkeypatch.chdir(tmp_path)
+    code, said = dsgt_command("export", trained, "m.pt", "--model", "myexport:net:classes=10")
+    assert code == 0, said
+    assert "m.pt: weight (10, 64), bias (10,)." in said
+
+
+@pytest.mark.parametrize(
+    "model", ["resnet20:norm=batch,width=2", "lenet", "mlp:hidden=5,layers=2", "transformer:patch=2"]
+)
+def test_a_built_in_model_is_made_for_the_samples_that_it_was_trained_on(tmp_path: Path, model: str):
+    train = ["--model", model, "--nodes", "2", "--graph", "path", "--budget", "2rounds", "--batch", "64"]
+    train += ["--eval-samples", "8", "--evaluations", "1", "--partition", "equal"]
+    code, said = dsgt_command("train", "dsgt", *train, "--checkpoint-dir", tmp_path / "run", "--out", tmp_path / "out")
+    assert code == 0, said
+    code, said = dsgt_command("export", tmp_path / "run", tmp_path / "m.pt", "--model", model)
+    assert code == 0, said
+    shape = (64,) if model.startswith("mlp") else (1, 8, 8)
+    made = built_in(model, shape, 10, 1)
+    made.load_state_dict(torch.load(tmp_path / "m.pt"))
+    mean = checkpoint.models(tmp_path / "run")[1].double().mean(dim=0).float()
+    assert torch.equal(nn.utils.parameters_to_vector(made.parameters()).sort().values, mean.sort().values)
+
+
 def test_what_the_models_file_imports_may_stand_beside_it(trained: Path, tmp_path: Path):
     (tmp_path / "beside_the_script.py").write_text(BUILD)
     (tmp_path / "script.py").write_text("from beside_the_script import build\n")
@@ -195,7 +221,11 @@ def test_what_the_models_file_imports_may_stand_beside_it(trained: Path, tmp_pat
     ("file", "model", "words"),
     [
         ("m.bin", None, "error: m.bin ends in '.bin', but a model is written to .safetensors or .pt"),
-        ("m.pt", "script.py", "--model is 'script.py'; expected FILE.py:NAME"),
+        ("m.pt", "script.py", "--model is 'script.py'; expected FILE.py:NAME, MODULE:NAME, or lenet, mlp, resnet20,"),
+        ("m.pt", "logistic", "--model is 'logistic'; expected FILE.py:NAME, MODULE:NAME, or lenet"),
+        ("m.pt", "mlp:hiden=3", "no argument of mlp called 'hiden'; did you mean 'hidden'"),
+        ("m.pt", "mlp", "error: the run did not train mlp: its parameters have other shapes; give the model as there"),
+        ("m.pt", "script:number", "the model 'script:number' gives an int; expected Module"),
         ("m.pt", "absent.py:build", "--model absent.py:build gives no module: FileNotFoundError"),
         ("m.pt", "script.py:built", "--model script.py:built gives no module: KeyError: 'built'"),
         ("m.pt", "script.py:number", "--model script.py:number gives no module: TypeError: 'int' object is not"),

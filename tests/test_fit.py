@@ -91,6 +91,38 @@ def test_a_model_by_the_name_of_ones_own_module(tmp_path: Path, monkeypatch: pyt
     assert torch.equal(found.x, dsgt.fit("mynets:net:width=2", samples(), **SMALL).x)
 
 
+OWN = """
+import networkx as nx
+
+
+def by_turns(targets, nodes):
+    return [range(node, len(targets), nodes) for node in range(nodes)]
+
+
+def line(nodes):
+    return nx.path_graph(nodes)
+
+
+def slower(share):
+    return 1 - share / 2
+"""
+
+
+def test_shards_a_graph_and_a_schedule_may_be_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mywords.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    words = {"partition": "mywords:by_turns", "graph": "mywords:line", "schedule": "mywords:slower"}
+    named = dsgt.fit(linear(), samples(), **SMALL, **words)
+    shards = data.Shards.of([range(node, 64, 4) for node in range(4)])
+    objects = {"partition": shards, "graph": topologies.path(4), "schedule": lambda share: 1 - share / 2}
+    given = dsgt.fit(linear(), samples(), **SMALL, **objects)
+    built_in = dsgt.fit(linear(), samples(), **SMALL, **objects | {"graph": "path", "schedule": "linear:end=0.5"})
+    assert torch.equal(named.x, given.x)
+    assert torch.equal(named.x, built_in.x)
+    assert repr(named).startswith("dsgt, 4 nodes, mywords:by_turns, mywords:line graph, metropolis weights")
+    assert repr(given).startswith("dsgt, 4 nodes, given, given graph, metropolis weights")
+
+
 def test_a_notebook_shows_its_curves():
     assert dsgt.fit(linear(), samples(), samples(), **SMALL)._repr_png_().startswith(b"\x89PNG")
 
@@ -115,13 +147,17 @@ def test_a_notebook_shows_its_curves():
         ({"model": 3}, "model is an int; expected an nn.Module"),
         ({"model": lambda: 3}, "the model '<lambda>' gives an int; expected Module"),
         ({"model": nn.Linear}, "the model 'Linear' cannot be called: missing a required argument: 'in_features'"),
-        ({"method": 3}, "the method 'int' gives an int; expected Algorithm"),
+        ({"method": 3}, "the method 'given' gives an int; expected Algorithm"),
         ({"dtype": "real"}, "dtype is 'real'; give one of real numbers, as float32"),
         ({"dtype": torch.int64}, r"dtype is torch\.int64; give one of real numbers"),
         ({"lr": "x"}, "lr is 'x'; give a learning rate above 0"),
         ({"lr": 0}, "lr is 0; give a learning rate above 0"),
         ({"seed": 1.5}, r"seed is 1\.5; seeds are whole numbers from 0 on"),
         ({"foo": 1}, r"called 'foo'\. Known: augment, batch"),
+        ({"partition": [[0], [1]]}, "it gives the samples of 2 nodes, but there are 4; give one list for each"),
+        ({"partition": 3}, "the partition 'given' gives an int; expected Shards or list"),
+        ({"graph": topologies.ring(5)}, "the graph 'given' has 5 nodes, but 4 were asked for; use 5"),
+        ({"schedule": 0.5}, "the schedule 'given' is a float; expected a function"),
     ],
 )
 def test_what_cannot_be_used_is_told_before_work_starts(given: dict, message: str, monkeypatch: pytest.MonkeyPatch):

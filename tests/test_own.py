@@ -9,6 +9,7 @@ import os
 import runpy
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import dsgt
 from dsgt import factories, metrics, networks, topologies
 from dsgt.cli import app
 from dsgt.comparison import Job
+from dsgt.comparison.settings import _problem_text
 from dsgt.problems import named
 from dsgt.report import page
 from dsgt.source import source
@@ -279,7 +281,96 @@ def three():
 
 def words():
     return ("a", "b"), None
+
+
+def by_turns(targets, nodes, first=0):
+    return [list(range((first + node) % nodes, len(targets), nodes)) for node in range(nodes)]
+
+
+def drawn(targets, nodes, seed):
+    return torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed)).view(nodes, -1)
+
+
+fixed = [list(range(30)), *([30 + k] for k in range(9)), [39]]
+owners = torch.arange(40) % 4
+
+
+def twice(nodes):
+    return [[0, 1], [1, 2], [3], [4]]
+
+
+def beyond(nodes):
+    return [[0], [1], [2], range(3, 41)]
+
+
+def hollow(nodes):
+    return [range(38), [38], [39], []]
+
+
+def masks(targets):
+    return [torch.arange(len(targets)) % 4 == node for node in range(4)]
+
+
+def shares(nodes):
+    return [[0], [1], [2], [0.25]]
+
+
+def unsteady(targets, nodes):
+    import numpy as np
+
+    return np.random.permutation(len(targets)).reshape(nodes, -1)
+
+
+def chords(nodes, jump=1):
+    import networkx as nx
+
+    return nx.circulant_graph(nodes, [1, 1 + jump])
+
+
+def short(nodes):
+    import networkx as nx
+
+    return nx.path_graph(nodes - 1)
+
+
+def lettered():
+    import networkx as nx
+
+    return nx.Graph(["ab", "bc", "cd"])
+
+
+def islands(nodes):
+    import networkx as nx
+
+    return nx.empty_graph(nodes)
+
+
+times = []
+
+
+def unsteady_graph(nodes):
+    import networkx as nx
+
+    times.append(nodes)
+    return nx.path_graph(nodes) if len(times) % 2 else nx.cycle_graph(nodes)
+
+
+def halving(share, power=1):
+    return 0.5 ** (power * share)
+
+
+def to_zero(share):
+    return max(0.0, 1 - 2 * share)
+
+
+def a_word(share):
+    return "half"
+
+
+def by_round():
+    return 1.0
 """
+LOADED = ["dsgt", "--data", "mine:load", "--batch", "8"]
 FLAGS = ["--nodes", "4", "--graph", "ring", "--epochs", "1", "--batch", "8", "--lr", "0.1", "--seeds", "1"]
 
 
@@ -297,6 +388,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sys.modules.pop("mine", None)
     factories._lookup.cache_clear()
     named.named_problem.cache_clear()
+    topologies.usable.known.clear()
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -328,6 +420,64 @@ def test_train_takes_them_too(mine: Path):
     code, says = command("train", "mine:Slow", *words, "--epochs", "1", "--out", "out")
     assert code == 0, says
     assert json.loads(Path("out/settings.json").read_text())["method"] == "mine:Slow"
+
+
+OWN = ["--data", "mine:load", "--batch", "8", "--partition", "mine:by_turns", "--graph", "mine:chords"]
+OWN += ["--schedule", "mine:halving:power=2"]
+
+
+@pytest.mark.parametrize("verb", ["compare", "train"])
+def test_own_shards_graph_and_schedule_stand_where_built_in_names_may(mine: Path, verb: str):
+    words = ["--nodes", "5", "--epochs", "1", "--lr", "0.1"]
+    words += ["--seeds", "1", "--workers", "1"] if verb == "compare" else []
+    code, says = command(verb, "dsgt", *OWN, *words, "--out", "out")
+    assert code == 0, says
+    assert "mine:by_turns" in says
+    settings = dsgt.Settings(**{key.removeprefix("--"): v for key, v in zip(OWN[::2], OWN[1::2], strict=True)}, nodes=5)
+    problem = settings.problem(0)
+    assert [part.tolist() for part in problem.shards] == [list(range(node, 40, 5)) for node in range(5)]
+    W, _ = settings.weights_for("dsgt")
+    expected = topologies.metropolis(topologies.complete(5))
+    assert np.array_equal(W.at(0).toarray() if hasattr(W.at(0), "toarray") else W.at(0), expected)
+    assert settings.rate(0.8, 10)(5) == pytest.approx(0.4)
+    rounds = settings.rounds(problem, "dsgt") // 20
+    run = dsgt.run(
+        dsgt.DSGT(), problem, expected, rounds=rounds, lr=lambda k: 0.1 * 0.25 ** (k / rounds), every=rounds,
+    )  # fmt: skip
+    rows = [json.loads(line) for line in Path("out/rows.jsonl").read_text().splitlines()]
+    assert rows[-1]["loss"] == pytest.approx(run.rows[-1]["loss"], rel=1e-6)  # float32
+
+
+def test_shards_of_ones_own_are_drawn_with_the_seed_of_the_run(mine: Path):
+    settings = dsgt.Settings(data="mine:load", partition="mine:drawn", nodes=4, graph="ring", batch=8)
+    first, second = (settings.problem(seed).shards.order for seed in (0, 1))
+    assert not torch.equal(first, second)
+    assert torch.equal(settings.problem(0).shards.order, first)
+
+
+def test_a_run_is_done_again_when_the_text_of_ones_own_shards_graph_or_schedule_changes(mine: Path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be taken for that of the next text
+
+    def key(setting: str, word: str, old: str = "", new: str = "") -> dict[str, object]:
+        """As another process would know it that finds this text."""
+        assert old in CODE
+        (mine / "mine.py").write_text(CODE.replace(old, new) if old else CODE)
+        sys.modules.pop("mine", None)
+        for cache in (factories._lookup, named.named_problem, _problem_text):
+            cache.cache_clear()
+        topologies.usable.known.clear()
+        given = {"nodes": 5, "batch": 8, "lrs": (0.1,), "graph": "ring", "partition": "equal"} | {setting: word}
+        return Job(dsgt.Settings(**given), "dsgt", 0.1, 0).key
+
+    for setting, word, old, new in (
+        ("partition", "mine:by_turns", "(first + node) % nodes", "(first + node + 1) % nodes"),
+        ("graph", "mine:chords", "[1, 1 + jump]", "[1]"),
+        ("schedule", "mine:halving", "0.5 ** (power", "0.4 ** (power"),
+    ):
+        assert key(setting, word) == key(setting, word), setting
+        assert key(setting, word) != key(setting, word, old, new), setting
+    words = "graph", "mine:chords", "[1, 1 + jump]"
+    assert key(*words, "[1]") == key(*words, "[jump]"), "the weights say all of a graph"
 
 
 def test_a_model_of_ones_own_starts_from_the_seed_and_leaves_the_global_numbers_alone(mine: Path):
@@ -442,6 +592,33 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         (["dsgt", "--data", "mine:words"], "the training data of 'mine:words' cannot be used"),
         (["dsgt", "--data", "mine:nothing"], "the data 'mine:nothing' gives a NoneType; expected tuple"),
         (["dsgt", "--data", "mine:load", "--model", "lenet"], "lenet needs square images"),
+        ([*LOADED, "--partition", "mine:by_turn"], "the partition 'mine:by_turn' cannot be imported: mine has no"),
+        ([*LOADED, "--partition", "equl"], "expected equal, dirichlet:ALPHA, labels:COUNT or groups; or your own, mod"),
+        ([*LOADED, "--partition", "mine:by_turns:frist=1"], "did you mean 'first'? mine:by_turns takes first"),
+        ([*LOADED, "--partition", "mine:deep"],
+         "give arguments as in mine:deep:key=value; by itself it is told targets, nodes, seed, where it has arguments"),
+        ([*LOADED, "--partition", "mine:broken"], "the partition 'mine:broken' failed: RuntimeError: no such disk"),
+        ([*LOADED, "--partition", "mine:nothing"], "the partition 'mine:nothing' gives a NoneType; expected Shards"),
+        ([*LOADED, "--partition", "mine:fixed"], "it gives the samples of 11 nodes, but there are 4; give one list"),
+        ([*LOADED, "--partition", "mine:owners"], "it gives the samples of 40 nodes, but there are 4; give one list"),
+        ([*LOADED, "--partition", "mine:twice"], "'mine:twice' cannot be used: sample 1 is in 2 shards (36 such in"),
+        ([*LOADED, "--partition", "mine:beyond"], "node 3 holds the sample 40, but they are called 0 ... 39"),
+        ([*LOADED, "--partition", "mine:hollow"], "'mine:hollow' cannot be used: node 3 holds no sample; give every"),
+        ([*LOADED, "--partition", "mine:masks"], "the samples of node 0 are torch.bool; give their numbers, as in"),
+        ([*LOADED, "--partition", "mine:shares"], "the samples of node 3 are torch.float64; give their numbers"),
+        ([*LOADED, "--partition", "mine:unsteady"], "gives other shards whenever it is called; draw them from its"),
+        ([*LOADED, "--graph", "mine:nothing"], "the graph 'mine:nothing' gives a NoneType; expected Graph"),
+        ([*LOADED, "--graph", "mine:short"], "the graph 'mine:short' has 3 nodes, but 4 were asked for; use 3"),
+        ([*LOADED, "--graph", "mine:lettered"], "'mine:lettered' cannot be used: dsgt was given a graph with a node"),
+        ([*LOADED, "--graph", "mine:islands"], "was given a graph that is not connected: no path joins node 0 and"),
+        ([*LOADED, "--graph", "mine:unsteady_graph"], "has other links whenever it is made; draw them from its"),
+        ([*LOADED, "--graph", "mine:chord"], "the graph 'mine:chord' cannot be imported: mine has no 'chord'; did you"),
+        ([*LOADED, "--graph", "rng"], "did you mean 'ring'"),
+        ([*LOADED, "--schedule", "mine:to_zero"], "'mine:to_zero' gives 0.0 where 0.5 of the run is done; expected a"),
+        ([*LOADED, "--schedule", "mine:a_word"], "the schedule 'mine:a_word' gives a str; expected a function of the"),
+        ([*LOADED, "--schedule", "mine:by_round"], "the schedule 'mine:by_round' cannot be called: too many"),
+        ([*LOADED, "--schedule", "mine:halving:pwr=2"], "did you mean 'power'? mine:halving takes power"),
+        ([*LOADED, "--schedule", "mine:owners"], "the schedule 'mine:owners' is a Tensor; expected a function"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("verb", ["compare", "train"])
@@ -450,7 +627,8 @@ def test_what_cannot_be_used_is_named_in_one_sentence_before_any_run(
 ):
     monkeypatch.setattr("dsgt.comparison.job.run", None)  # a run would fail otherwise
     monkeypatch.setattr("dsgt.commands.train.run", None)
-    code, says = command(verb, *words, "--nodes", "4", "--graph", "ring", "--out", "out")
+    words = words if "--graph" in words else [*words, "--graph", "ring"]
+    code, says = command(verb, *words, "--nodes", "4", "--out", "out")
     assert code == 2, says
     assert message in says
     assert says.count("error:") == 1
@@ -663,6 +841,33 @@ def test_a_module_and_tensors_are_partitioned_like_named_ones():
     assert found.best("dsgt")[0][-1]["accuracy"] > 0
     problem, named = found.settings.problem(0), dsgt.Settings(**given).problem(0)
     assert torch.equal(problem.shards.order, named.shards.order)
+
+
+def test_shards_a_graph_and_a_schedule_are_objects_too(tmp_path: Path):
+    train = dsgt.data.digits()[0].chosen(torch.arange(200))
+    ring, parts = topologies.ring(4), [range(k, 200, 4) for k in range(4)]
+    given = {"methods": "dsgt", "data": (train, None), "nodes": 4, "batch": 16} | SMALL | {"lrs": (0.1,)}
+    words = dsgt.compare(**given, partition=lambda targets, nodes: parts, graph="ring")
+    own = dsgt.compare(**given, partition=dsgt.data.Shards.of(parts), graph=ring)
+    assert own.rows == words.rows
+    assert own.settings.partition == own.settings.graph == "given"
+    assert {*own.settings.graph_drawn().edges} == {*ring.edges}
+
+    def rows(power: float) -> tuple[int, list]:
+        done: set[Job] = set()
+        found = dsgt.compare(
+            **given, partition=lambda targets, nodes: parts, graph=lambda nodes: ring,
+            schedule=partial(scaled, power=power), folder=tmp_path, watch=lambda news: done.add(news.job),
+        )  # fmt: skip
+        return len(done), found.rows
+
+    assert rows(0.0) == (1, words.rows)
+    assert rows(0.0)[0] == 0
+    assert rows(1.0)[0] == 1, "what a function was made with counts too"
+
+
+def scaled(share: float, power: float) -> float:
+    return 0.5 ** (power * share)
 
 
 def test_finished_runs_of_objects_are_known_by_text_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

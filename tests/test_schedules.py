@@ -7,6 +7,7 @@ import math
 import pytest
 
 from dsgt import schedules
+from dsgt.factories import Factory
 from dsgt.run import as_schedule
 
 
@@ -42,6 +43,19 @@ def test_every_round_of_a_named_schedule_is_a_learning_rate(text: str):
     assert rate(19) <= rate(5)
     if text.startswith("step:at=0.3"):
         assert rate(12) == pytest.approx(0.3 * 0.25)
+
+
+def test_a_schedule_of_ones_own_is_told_which_share_of_the_run_is_done():
+    own = Factory("thirds", "schedule", lambda share, by: by ** int(3 * share), {"by": "0.5"})
+    rate = as_schedule(schedules.named_schedule(own)(0.8, 9))
+    assert [rate(k) for k in (0, 2, 3, 5, 6, 8, 9)] == pytest.approx([0.8, 0.8, 0.4, 0.4, 0.2, 0.2, 0.2])
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_a_schedule_of_ones_own_gives_numbers_above_0_all_along_the_run(value: float):
+    own = Factory("late", "schedule", lambda share: value if share > 0.9 else 1.0, {})
+    with pytest.raises(ValueError, match=r"where 0\.901 of the run is done; expected a factor of the learning rate"):
+        schedules.named_schedule(own)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,19 @@ class Factory:
             raise ValueError(self._wrong(made, kinds))
         return made
 
+    def function(self, *example: Any) -> Callable[..., Any]:
+        """Itself with its arguments, for who calls it with things like these before them; a ValueError where that
+        cannot be."""
+        if not callable(self.found):
+            raise ValueError(f"the {self.what} {self.text!r} is {a_thing(self.found)}; expected a function")
+        arguments = self.arguments
+        try:
+            _signature(self.found).bind(*example, **arguments)
+        except TypeError as error:
+            offered = dict.fromkeys([*_signature(self.found).parameters][: len(example)])
+            raise ValueError(f"the {self.what} {self.text!r} cannot be called: {error}; {self._how(offered)}") from None
+        return lambda *now: self.call(lambda: self.found(*now, **arguments))
+
     def call(self, act: Callable[[], Any]) -> Any:
         """What goes wrong in a person's own code is told in one sentence that names it."""
         try:
@@ -78,7 +91,8 @@ class Factory:
             close = difflib.get_close_matches(unknown[0], known, n=1)
             guess = f"did you mean {close[0]!r}? " if close else ""
             return f"{guess}{head} takes {', '.join(known) or 'no arguments'}"
-        return f"give arguments as in {head}:key=value"
+        told = f"; by itself it is told {', '.join(offered)}, where it has arguments of these names" if offered else ""
+        return f"give arguments as in {head}:key=value{told}"
 
     def _wrong(self, made: Any, kinds: tuple[type, ...]) -> str:
         expected = " or ".join(kind.__name__ for kind in kinds)

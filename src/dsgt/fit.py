@@ -20,9 +20,11 @@ from dsgt.data.augment import named_augmentation
 from dsgt.data.names import named_partition
 from dsgt.data.samples import DataLike, Samples, as_samples
 from dsgt.data.sampling import WithReplacement
+from dsgt.data.shards import Shards
 from dsgt.extras import explained
 from dsgt.factories import Factory, a_thing
 from dsgt.flat import views
+from dsgt.late import nx
 from dsgt.notebook import progress
 from dsgt.oracles import Momentum
 from dsgt.problems.model import Model
@@ -103,13 +105,13 @@ def fit(
     *,
     method: str | Algorithm[Any] = "dsgt",
     nodes: int = 16,
-    partition: str = "equal",
-    graph: str = "ring",
+    partition: str | Shards | Callable[..., Any] = "equal",
+    graph: str | nx.Graph[int] | Callable[..., Any] = "ring",
     weights: str | MatrixLike | Weights = "metropolis",
     epochs: float = 10,
     batch: int | None = None,
     lr: Schedule = 0.1,
-    schedule: str = "constant",
+    schedule: str | Callable[[float], float] = "constant",
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     augment: str | Augment | None = None,
@@ -129,7 +131,10 @@ def fit(
     nodes look at in a round (by default 32 a node). The loss is the cross entropy for classes, the squared error
     for real targets, or a function of outputs and targets that gives the mean over a batch.
 
-    ``schedule`` changes the learning rate: cosine, linear or step, as in ``cosine:warmup=0.05``. With ``momentum``
+    ``schedule`` changes the learning rate: cosine, linear or step, as in ``cosine:warmup=0.05``. Your own partition is
+    ``Shards``, or a function of targets, nodes and seed that gives the numbers of every node's samples; your own
+    graph one of networkx, or a function of nodes that gives one; your own schedule a function of the share of the
+    run, which gives the factor of lr; each also as ``module:name``. With ``momentum``
     beta the method is given m' = beta m + (1 - beta) g in the place of gradients g; ``weight_decay`` is the lambda
     of a penalty (lambda/2) |x|^2, which the loss shown includes; ``augment`` is flip, crop, crop-flip or a function
     of a batch and a generator; ``statistics`` says with whose BatchNorm statistics a node's model is measured, its
@@ -150,14 +155,14 @@ def fit(
     if not epochs > 0:
         raise ValueError(f"epochs is {epochs}; give how often all samples are looked at, above 0")
     if callable(lr) and schedule != "constant":
-        raise ValueError(f"lr is a function and schedule {schedule!r}; give one of them")
-    scheduled = named_schedule(schedule)
-    algorithm = named_method(method) if isinstance(method, str) else own_method(_factory(method, "method"))
+        raise ValueError(f"lr is a function of the round and schedule {schedule!r}; give one of them")
+    scheduled = named_schedule(_named_or_own("schedule", schedule))
+    algorithm = named_method(method) if isinstance(method, str) else own_method(_as_factory("method", method))
     if momentum:
         algorithm = algorithm.asking(Momentum(momentum))
-    W, rule = _weights(algorithm, graph, nodes, weights)
+    W, rule = _weights(algorithm, _named_or_own("graph", graph), nodes, weights)
     data = as_samples(train)
-    shards = named_partition(partition, data, nodes, seed=seed)
+    shards = named_partition(_named_or_own("partition", partition), data, nodes, seed=seed)
     module = _named(model, data, seed) if isinstance(model, str) else _module(model, seed)
     dtype = _dtype(dtype) or next((p.dtype for p in module.parameters()), torch.float32)
     module = copy.deepcopy(module).to(dtype)
@@ -185,9 +190,19 @@ def fit(
     found = run(
         algorithm, problem, W, rounds=rounds, lr=lr if callable(lr) else scheduled(lr, rounds), seed=seed, **given
     )
-    about = f"{label(algorithm)}, {nodes} nodes, {partition}{f', {graph} graph' * (rule != GIVEN)}, {rule} weights"
+    spread, network = (g if isinstance(g, str) else getattr(g, "__name__", GIVEN) for g in (partition, graph))
+    about = f"{label(algorithm)}, {nodes} nodes, {spread}{f', {network} graph' * (rule != GIVEN)}, {rule} weights"
     trained = _at(module, found.x.mean(dim=0), averaged(found.kept) if found.kept else {})
     return Fitted(trained, found.rows, found.x, about, found.spent)
+
+
+def _as_factory(what: str, given: Any) -> Factory:
+    """An object; what goes wrong in it is told as with ``module:name``."""
+    return Factory(getattr(given, "__name__", GIVEN), what, given, {})
+
+
+def _named_or_own(what: str, given: Any) -> str | Factory:
+    return given if isinstance(given, str) else _as_factory(what, given)
 
 
 def _said(row: Mapping[str, float]) -> str:
@@ -195,7 +210,7 @@ def _said(row: Mapping[str, float]) -> str:
 
 
 def _weights(
-    algorithm: Algorithm[Any], graph: str, nodes: int, weights: str | MatrixLike | Weights
+    algorithm: Algorithm[Any], graph: str | Factory, nodes: int, weights: str | MatrixLike | Weights
 ) -> tuple[Weights, str]:
     """And what they are called."""
     name = label(algorithm)
@@ -217,13 +232,8 @@ def _module(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
     if not callable(model):
         raise TypeError(f"model is {a_thing(model)}; expected an nn.Module, or a function that gives one")
     with all_seeded(seed):  # initial weights, without touching the global streams
-        made: nn.Module = _factory(model, "model").make(nn.Module, seed=seed)
+        made: nn.Module = _as_factory("model", model).make(nn.Module, seed=seed)
     return made
-
-
-def _factory(thing: Any, what: str) -> Factory:
-    """What goes wrong in it is told as with ``module:name``."""
-    return Factory(getattr(thing, "__name__", type(thing).__name__), what, thing, {})
 
 
 def _dtype(given: torch.dtype | str | None) -> torch.dtype | None:

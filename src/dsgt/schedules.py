@@ -9,10 +9,12 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 
-from dsgt.factories import pairs
+from dsgt.factories import Factory, a_thing, is_factory, lookup, pairs
 from dsgt.text import nearest
 
 Rate = Callable[[int], float]
+LOOKED_AT = 1000
+"""At how many shares of a run one's own schedule is looked at before it begins."""
 
 
 def constant(lr: float, rounds: int, *, warmup: float = 0.0) -> Rate:
@@ -45,11 +47,60 @@ def step(
 SCHEDULES: dict[str, Callable[..., Rate]] = {"constant": constant, "cosine": cosine, "linear": linear, "step": step}
 
 
-def named_schedule(text: str) -> Callable[[float, int], Rate | float]:
-    """``cosine``, or with arguments ``cosine:warmup=0.05``: (lr, rounds) -> the learning rate of every round."""
+def named_schedule(given: str | Factory) -> Callable[[float, int], Rate | float]:
+    """``cosine``, or with arguments ``cosine:warmup=0.05``: (lr, rounds) -> the learning rate of every round.
+
+    Your own is ``module:name``, a function of the share of the run that is done, which gives the factor of lr."""
+    own = own_schedule(given)
+    if own is None:
+        return _built_in(str(given))
+    factors(own)  # so that a wrong one is told now
+    return lambda lr, rounds: _scaled(lr, rounds, 0.0, _factor(own))
+
+
+def own_schedule(given: str | Factory) -> Factory | None:
+    """A person's own; None where it is one of ``SCHEDULES``."""
+    if isinstance(given, Factory):
+        return given
+    if (name := given.partition(":")[0]) in SCHEDULES:
+        return None
+    if not is_factory(given):
+        raise ValueError(nearest(name, SCHEDULES, "schedule") + "; or your own, module:name")
+    return lookup(given, "schedule")
+
+
+def factors(own: Factory) -> list[float]:
+    """What one's own schedule gives along a run; a ValueError where that is no factor."""
+    factor = _factor(own)
+    found = {share: factor(share) for share in (k / LOOKED_AT for k in range(LOOKED_AT))}
+    for share, value in found.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(
+                f"the schedule {own.text!r} gives {value} where {share:g} of the run is done; expected a factor of the "
+                "learning rate, a finite number above 0"
+            )
+    return list(found.values())
+
+
+def _factor(own: Factory) -> Callable[[float], float]:
+    """Of the share of the run that is done."""
+    f = own.function(0.0)
+
+    def factor(share: float) -> float:
+        made = f(share)
+        try:
+            return float(made)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the schedule {own.text!r} gives {a_thing(made)}; expected a function of the share of the run that is "
+                "done, from 0 to 1, which gives the factor of the learning rate"
+            ) from None
+
+    return factor
+
+
+def _built_in(text: str) -> Callable[[float, int], Rate | float]:
     name, colon, given = text.partition(":")
-    if name not in SCHEDULES:
-        raise ValueError(nearest(name, SCHEDULES, "schedule"))
     known = [key for key in inspect.signature(SCHEDULES[name]).parameters if key not in ("lr", "rounds")]
     options: dict[str, float | str] = {}
     for key, value in (pairs(text, given) if colon else {}).items():

@@ -126,9 +126,10 @@ def _texts(one: Any) -> Iterator[str]:
 
 def _installed(kind: Any) -> bool:
     """Whether it comes from Python or a library, whose text nobody changes between two runs."""
+    if kind.__module__ == "__main__":  # a launcher's own file may lie among the libraries
+        return False
     module = getattr(sys.modules.get(kind.__module__ or "builtins"), "__file__", None)
-    builtin = kind.__module__ != "__main__" and module is None
-    return builtin or (module is not None and any(Path(module).is_relative_to(folder) for folder in LIBRARIES))
+    return module is None or any(Path(module).is_relative_to(folder) for folder in LIBRARIES)
 
 
 def _file(one: Any) -> str | None:

@@ -68,6 +68,14 @@ def export(folder: str | Path, path: str | Path, model: nn.Module | None = None)
     return found
 
 
+def layout_of(folder: str | Path) -> Layout:
+    """The names and shapes of what ``run`` saved in the newest checkpoint."""
+    part = parts_of(folder, ())[1][0]
+    if under("model.", part.tensors):
+        raise ValueError(f"{folder} was written by checkpoint.Training of a script; give the module of that script")
+    return _layout(folder, part)
+
+
 def _taken(part: Part, name: str) -> Tensor:
     return part.tensors.get(f"output.{name}", part.tensors[f"model.{name}"])
 
@@ -86,12 +94,7 @@ def _statistics(parts: Sequence[Part]) -> dict[str, Tensor]:
 
 def _unflattened(folder: str | Path, part: Part, *, alone: bool, beside: Collection[str]) -> dict[str, Tensor]:
     """The mean of the flat vectors that ``run`` saved, as parameters with names."""
-    if "layout" not in part.extra:
-        raise DifferentError(
-            f"{folder} was saved before names and shapes were kept, so nobody knows which number is which parameter; "
-            "resume its run for one round more, or take the rows themselves with checkpoint.models"
-        )
-    layout = Layout.from_json(part.extra["layout"])
+    layout = _layout(folder, part)
     lacking = [name for name in layout.elsewhere if name not in beside]
     if alone and lacking:
         raise ValueError(
@@ -101,6 +104,15 @@ def _unflattened(folder: str | Path, part: Part, *, alone: bool, beside: Collect
     rows = models(folder)[1]
     flat = rows.double().mean(dim=0).to(rows.dtype)
     return {place.name: place.of(flat).clone(memory_format=torch.contiguous_format) for place in layout.places}
+
+
+def _layout(folder: str | Path, part: Part) -> Layout:
+    if "layout" not in part.extra:
+        raise DifferentError(
+            f"{folder} was saved before names and shapes were kept, so nobody knows which number is which parameter; "
+            "resume its run for one round more, or take the rows themselves with checkpoint.models"
+        )
+    return Layout.from_json(part.extra["layout"])
 
 
 def _trainable(model: nn.Module) -> dict[str, Tensor]:

@@ -113,7 +113,7 @@ Schedule = Annotated[
     _option(
         "schedule",
         f"Of the learning rate: {', '.join(SCHEDULES)}, as in cosine:warmup=0.05 (a share of the run) or "
-        "step:at=0.5/0.75,by=0.1.",
+        "step:at=0.5/0.75,by=0.1; or your own, MODULE:NAME, a function of the share of the run that is done.",
         EXPERIMENT,
         SCHEDULES,
     ),
@@ -124,13 +124,18 @@ Partition = Annotated[
     _option(
         "partition",
         "Who holds what: equal, dirichlet:ALPHA (label skew; 0.1 is strong), labels:COUNT, or groups (FEMNIST: whole "
-        "writers).",
+        "writers; tables: FILE:groups=COLUMN); or your own, MODULE:NAME, a function of targets, nodes and seed.",
         EXPERIMENT,
     ),
 ]
 Graph = Annotated[
     str | None,
-    _option("graph", f"A network file, or one of: {', '.join(NETWORKS)}.", EXPERIMENT, NETWORKS),
+    _option(
+        "graph",
+        f"A network file, or one of: {', '.join(NETWORKS)}; or your own, MODULE:NAME, a function of nodes.",
+        EXPERIMENT,
+        NETWORKS,
+    ),
 ]
 Weights = Annotated[
     str | None,

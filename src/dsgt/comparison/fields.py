@@ -14,11 +14,13 @@ from dsgt.asynchronous.named import label, method
 from dsgt.comparison.budget import Budget
 from dsgt.comparison.own import Objects, separated
 from dsgt.data.augment import named_augmentation
+from dsgt.data.names import own_partition
 from dsgt.extras import explained
 from dsgt.networks.compute_times import named_times
 from dsgt.problems.named import data_source, loads_parts, named_model
 from dsgt.schedules import named_schedule
 from dsgt.text import nearest
+from dsgt.topologies.names import own_graph
 
 with explained():
     from pydantic import (
@@ -75,8 +77,20 @@ def _augment(text: str | None, info: ValidationInfo) -> str | None:
     return text
 
 
-def _schedule(text: str) -> str:
-    named_schedule(text)
+def _schedule(text: str, info: ValidationInfo) -> str:
+    named_schedule(_objects(info).schedule or text)
+    return text
+
+
+def _partition(text: str, info: ValidationInfo) -> str:
+    if _objects(info).partition is None:
+        own_partition(text)
+    return text
+
+
+def _graph(text: str, info: ValidationInfo) -> str:
+    if _objects(info).graph is None:
+        own_graph(text)
     return text
 
 
@@ -140,10 +154,12 @@ class Fields(BaseModel):
     dtype: Literal["float32", "float64"] = "float32"
     """Of samples, models and messages."""
     nodes: Annotated[Count, _at_most(NODES_LIMIT, "every node needs a sample, and no data set has more")] = 12
-    partition: str = "dirichlet:0.3"
-    """Who holds what: equal, dirichlet:ALPHA, labels:COUNT or groups."""
-    graph: str = "random"
-    """The name of a graph or of a cycle of weights, or a network file."""
+    partition: Annotated[str, AfterValidator(_partition)] = "dirichlet:0.3"
+    """Who holds what: equal, dirichlet:ALPHA, labels:COUNT or groups, or your own: module:name, a function of targets,
+    nodes and seed that gives the numbers of every node's samples."""
+    graph: Annotated[str, AfterValidator(_graph)] = "random"
+    """The name of a graph or of a cycle of weights, a network file, or your own: module:name, a function of nodes and
+    seed that gives a networkx graph."""
     weights: Annotated[str, AfterValidator(_rule)] = "metropolis"
     """The same for all methods, but for one that may not use them."""
     epochs: Above0 = 20.0
@@ -156,7 +172,8 @@ class Fields(BaseModel):
     momentum: float = Field(0.0, ge=0, lt=1)
     """beta of m' = beta m + (1 - beta) g, which every node gives its method in the place of its gradient g."""
     schedule: Annotated[str, AfterValidator(_schedule)] = "constant"
-    """constant, cosine, linear or step, with arguments as in cosine:warmup=0.05 or step:at=0.5/0.75,by=0.1."""
+    """constant, cosine, linear or step, with arguments as in cosine:warmup=0.05 or step:at=0.5/0.75,by=0.1, or your
+    own: module:name, a function of the share of the run that is done, which gives the factor of the learning rate."""
     lrs: tuple[Above0, ...] = Field(GRID, min_length=1)
     """Where the search for each method's learning rate starts; a single one is used as it is."""
     grow: Annotated[int, Field(ge=0), _at_most(GROW_LIMIT, "each is a step beyond the grid")] = 8

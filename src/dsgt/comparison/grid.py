@@ -44,8 +44,9 @@ def compare(
     the same code, is not done again.
     With ``checkpoint_every`` the runs that are not finished are saved there too, every so many rounds.
     Instead of ``settings`` its fields may be given, and then objects may stand for names: ``methods=[DSGT(),
-    MyMethod()]``, ``model`` a module or what makes one, ``data=(train, test)``, ``weights=W``. ``problem``, or a
-    function of ``seed`` that gives one, stands for data, model, nodes, partition and batch together.
+    MyMethod()]``, ``model`` a module or what makes one, ``data=(train, test)``, ``weights=W``, ``partition`` shards,
+    ``graph`` one of networkx, or functions that make them, ``schedule`` a function of the share of the run.
+    ``problem``, or a function of ``seed`` that gives one, stands for data, model, nodes, partition and batch together.
     ``watch`` hears how far each run is; ``finished`` is told how many runs of how many are done, and which with what;
     a notebook shows that below its cell where neither is given.
     """

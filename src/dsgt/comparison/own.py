@@ -1,4 +1,5 @@
-"""What stands in settings as an object instead of a name: methods, model, data, a whole problem, a weight matrix."""
+"""What stands in settings as an object instead of a name: methods, model, data, shards, a graph, a schedule, a whole
+problem, a weight matrix."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from dsgt.factories import Factory
 from dsgt.late import nx
 from dsgt.problems.base import Problem
 from dsgt.randomness import all_seeded
+from dsgt.schedules import factors, own_schedule
 from dsgt.source import attributes, source
 from dsgt.topologies.matrix import as_matrix
 
@@ -25,6 +27,8 @@ GIVEN = "given"
 LOOKED_AT = ("features", "targets", "shards", "test features", "test targets")
 SAMPLE = 256
 """Numbers of each that are compared."""
+NAMED = ("model", "data", "augment", "partition", "graph", "schedule")
+"""Settings that are one name, or an object."""
 OF_THE_PROBLEM = ("data", "model", "nodes", "partition", "batch", "augment", "statistics", "weight_decay", "dtype")
 
 
@@ -37,6 +41,9 @@ class Objects:
     data: Factory | None = None
     augment: Factory | None = None
     problem: Factory | None = None
+    partition: Factory | None = None
+    graph: Factory | None = None
+    schedule: Factory | None = None
     W: Matrix | None = None
     samples: dict[int, Tensor] = field(default_factory=dict)
     """Numbers of the problems that one's own code has made, by seed; a worker process is told them."""
@@ -45,9 +52,7 @@ class Objects:
         return self is other or (isinstance(other, Objects) and not self and not other)
 
     def __bool__(self) -> bool:
-        return bool(self.methods) or any(
-            x is not None for x in (self.model, self.data, self.augment, self.problem, self.W)
-        )
+        return bool(self.methods) or any(getattr(self, key) is not None for key in (*NAMED, "problem", "W"))
 
 
 def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
@@ -60,9 +65,10 @@ def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
         methods = [methods]
     if methods is not None:
         words["methods"] = [m if isinstance(m, str) else _method(m, objects) for m in methods]
-    for key in ("model", "data", "augment"):
+    for key in NAMED:
         if (thing := words.get(key)) is not None and not isinstance(thing, str):
-            words[key] = GIVEN if key == "data" else getattr(thing, "__name__", type(thing).__name__)
+            nameless = key == "data" or (key in ("partition", "graph") and not callable(thing))
+            words[key] = GIVEN if nameless else getattr(thing, "__name__", type(thing).__name__)
             setattr(objects, key, Factory(words[key], key, thing, {}))
     weights = words.get("weights")
     if weights is not None and not isinstance(weights, str):
@@ -108,6 +114,13 @@ def graph_of(*members: Matrix) -> nx.Graph[int]:
     graph.add_nodes_from(range(members[0].shape[0]))
     graph.add_edges_from(sorted(told))
     return graph
+
+
+def schedule_text(given: str | Factory) -> str:
+    """A print of a schedule of one's own: its text, and its values, which say what it was made with. Empty for this
+    package's."""
+    own = own_schedule(given)
+    return "" if own is None else hashlib.sha256(f"{source(own.found)} {factors(own)}".encode()).hexdigest()[:16]
 
 
 def text_of(problem: Problem, seed: int, *made_by: Factory) -> str:

@@ -13,11 +13,12 @@ from dsgt.algorithms.named import is_ours
 from dsgt.asynchronous.core import AsyncAlgorithm
 from dsgt.asynchronous.named import method
 from dsgt.comparison.budget import Budget
-from dsgt.comparison.fields import SEEDS_LIMIT, Fields
-from dsgt.comparison.own import GIVEN, alike, graph_of, sample_of, text_of
+from dsgt.comparison.fields import OWN, SEEDS_LIMIT, Fields
+from dsgt.comparison.own import GIVEN, alike, graph_of, sample_of, schedule_text, text_of
 from dsgt.comparison.rehearsal import rehearse
 from dsgt.core import Algorithm, Gradient, Network, Weights, without_oracle
 from dsgt.data.augment import AUGMENTATIONS
+from dsgt.data.names import own_partition
 from dsgt.factories import Factory, lookup
 from dsgt.networks.agreement import together
 from dsgt.networks.clocked import Clocked
@@ -47,7 +48,7 @@ class Settings(Fields):
         """One of the methods."""
         made = self._objects.methods.get(name) or method(name)
         if isinstance(made, AsyncAlgorithm):
-            if self.momentum or self.schedule != "constant":
+            if self.momentum or self._objects.schedule is not None or self.schedule != "constant":
                 raise ValueError(
                     f"momentum is {self.momentum:g} and schedule {self.schedule}, but nodes of {name} wait for nobody "
                     "and take one learning rate; leave both out"
@@ -57,7 +58,7 @@ class Settings(Fields):
 
     def rate(self, lr: float, rounds: int) -> float | Callable[[int], float]:
         """The learning rate of every round."""
-        return named_schedule(self.schedule)(lr, rounds)
+        return named_schedule(self._objects.schedule or self.schedule)(lr, rounds)
 
     def every(self, rounds: int) -> tuple[int, int]:
         """Every how many rounds a run of so many is measured, and every how many on the test samples too."""
@@ -96,7 +97,7 @@ class Settings(Fields):
             self._objects.data or self.data,
             self._objects.model or self.model,
             nodes=self.nodes,
-            partition=self.partition,
+            partition=self._objects.partition or self.partition,
             batch=self.batch,
             seed=seed,
             root=self.data_dir,
@@ -130,8 +131,10 @@ class Settings(Fields):
         return made if self.eval_samples is None else made.measured_on(self.eval_samples)
 
     def own_text(self, method: str, seed: int) -> list[str]:
-        """What stands for the method, and for the problem of a seed, where they are not this package's."""
-        return [source(self.algorithm(method)), _problem_text(self, seed)]
+        """What stands for the method, the problem of a seed and the schedule, where they are not this package's. The
+        weights say all of the graph."""
+        schedule = schedule_text(self._objects.schedule or self.schedule)
+        return [source(self.algorithm(method)), _problem_text(self, seed), schedule]
 
     @property
     def ends(self) -> Budget:
@@ -179,7 +182,8 @@ class Settings(Fields):
     def weights_for(self, method: str) -> tuple[Weights, str]:
         """The weights of the file or the rule, or the nearest that the method may use, and what they are."""
         if self._objects.W is None:
-            return usable_weights(method, self.algorithm(method).needs, self.graph, self.nodes, self.weights)
+            graph = self._objects.graph or self.graph
+            return usable_weights(method, self.algorithm(method).needs, graph, self.nodes, self.weights)
         if self.algorithm(method).needs.average:
             return Fixed(topologies.averaging(self.nodes)), "all"
         given = as_weights(self._objects.W, all_reduce=False)
@@ -203,11 +207,11 @@ class Settings(Fields):
 
     def graph_drawn(self) -> nx.Graph[int]:
         """Who hears whom: the graph by its name, or who has a weight in a matrix that was given."""
-        if self.graph in CYCLES:
+        if self._objects.W is not None:
+            return graph_of(self._objects.W)
+        if (graph := self._objects.graph) is None and self.graph in CYCLES:
             return graph_of(*CYCLES[self.graph](self.nodes))
-        if self._objects.W is None:
-            return topologies.named_network(self.graph, self.nodes).graph
-        return graph_of(self._objects.W)
+        return topologies.named_network(graph or self.graph, self.nodes).graph
 
 
 @lru_cache(maxsize=256)
@@ -226,4 +230,6 @@ def _own_code(settings: Settings) -> list[Factory]:
     made_by: list[object] = [objects.problem]
     if objects.problem is None:
         made_by = [data_source(objects.data or settings.data), named_model(objects.model or settings.model)]
+        if settings.partition != OWN:
+            made_by.append(own_partition(objects.partition or settings.partition))
     return [f for f in made_by if isinstance(f, Factory)]

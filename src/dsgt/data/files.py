@@ -1,4 +1,4 @@
-"""Data sets from files: tables (.csv, .tsv, .parquet), tensors (.npz, .pt), folders of images.
+"""Data sets from files: tensors (.npz, .pt), folders of images, and tables (.csv, .tsv, .parquet).
 
 Each gives (train, test). Where the files name no test samples, a share of all is kept for it, drawn with a seed.
 """
@@ -6,7 +6,6 @@ Each gives (train, test). Where the files name no test samples, a share of all i
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,80 +17,15 @@ import torch
 from torch import Tensor
 
 from dsgt.data.samples import Samples
-from dsgt.extras import explained, require
+from dsgt.data.split import Pair, split
+from dsgt.data.tables import table
+from dsgt.extras import explained
 from dsgt.factories import Factory, pairs, truth
-from dsgt.text import nearest
+from dsgt.text import listed
 
-Pair = tuple[Samples, Samples | None]
 NAMES = (("x_train", "y_train", "x_test", "y_test"), ("features", "targets", "test_features", "test_targets"))
 """How tensors are called in a file: as Keras does, or as Samples do; the last two may be missing."""
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
-
-
-def table(path: Path, *, target: str = "", test: float | str = 0.2, scale: bool = False, seed: int = 0) -> Pair:
-    """A table with a column ``target`` and numbers in all others; whole numbers, words and truth values are classes.
-
-    ``test`` is a share, or another table. With ``scale`` columns have mean 0 and deviation 1 over the training rows.
-    """
-    scale = truth("scale", scale)
-    frame, target = _frame(path), str(target)
-    if target not in frame.columns:
-        if not target:
-            raise ValueError(f"{path} needs a target: write {path}:target=COLUMN, one of {', '.join(frame.columns)}")
-        raise ValueError(nearest(target, [str(c) for c in frame.columns], f"column of {path}"))
-    if list(frame.columns) == [target]:
-        raise ValueError(f"{path} has no column besides the target {target}; give it columns to learn from")
-    words = [str(c) for c in frame.columns if c != target and frame[c].dtype.kind not in "biuf"]
-    if words:
-        raise ValueError(f"{', '.join(words)} in {path} are not numbers; leave these columns out, or encode them")
-    other = None if not isinstance(test, str) else _frame(path.parent / test)
-    if other is not None and list(other.columns) != list(frame.columns):
-        raise ValueError(f"{test} has other columns than {path}; they must be the same, in the same order")
-    columns = [part[target] for part in (frame, other) if part is not None]
-    real = any(column.dtype.kind == "f" for column in columns)
-    kinds = None if real else sorted({value for column in columns for value in column.tolist()})
-    train, rest = _of_frame(frame, target, kinds), None if other is None else _of_frame(other, target, kinds)
-    if rest is None:
-        train, rest = split(train, float(test), seed)
-    return _scaled(train, rest) if scale else (train, rest)
-
-
-def _frame(path: Path) -> Any:
-    with explained():
-        import pandas as pd
-
-    if path.suffix == ".parquet":
-        require("pyarrow")
-        frame = pd.read_parquet(path)
-        names = [str(c) for c in frame.columns]
-    else:
-        separator = "\t" if path.suffix == ".tsv" else ","
-        frame = pd.read_csv(path, sep=separator)
-        head = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str)  # where names are as they were given
-        names = head.iloc[0].dropna().tolist()
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{path} has several columns called {', '.join(twice)}; give each a name of its own")
-    if frame.empty:
-        raise ValueError(f"{path} has no rows below its header; give it at least one sample")
-    return frame
-
-
-def _of_frame(frame: Any, target: str, kinds: list[Any] | None) -> Samples:
-    features = torch.from_numpy(frame.drop(columns=target).to_numpy(np.float64, copy=True))
-    if kinds is None:
-        return Samples(features, torch.from_numpy(frame[target].to_numpy(np.float64, copy=True)))
-    place = {kind: i for i, kind in enumerate(kinds)}
-    return Samples(features, torch.tensor([place[v] for v in frame[target].tolist()]))
-
-
-def _scaled(train: Samples, test: Samples | None) -> Pair:
-    mean, deviation = train.features.mean(dim=0), train.features.std(dim=0)
-    deviation[deviation == 0] = 1.0
-
-    def scaled(data: Samples) -> Samples:
-        return Samples((data.features - mean) / deviation, data.targets)
-
-    return scaled(train), None if test is None else scaled(test)
 
 
 def tensors(path: Path, *, test: float = 0.2, seed: int = 0) -> Pair:
@@ -103,6 +37,7 @@ def tensors(path: Path, *, test: float = 0.2, seed: int = 0) -> Pair:
         held = dict(zip(NAMES[1], [*pairs[0], *(pairs[1] or ())], strict=False))
     if not isinstance(held, Mapping):
         raise ValueError(f"{path} holds a {type(held).__name__}; expected arrays called {' or '.join(map(str, NAMES))}")
+    _check_names(path, [*map(str, held)])
     names = next((n for n in NAMES if {*n[:2]} <= held.keys()), None)
     if names is None:
         raise ValueError(
@@ -112,6 +47,21 @@ def tensors(path: Path, *, test: float = 0.2, seed: int = 0) -> Pair:
     if not {*names[2:]} <= held.keys():
         return split(train, test, seed)
     return train, Samples(_real(torch.as_tensor(held[names[2]])), torch.as_tensor(held[names[3]]).squeeze())
+
+
+def _check_names(path: Path, held: list[str]) -> None:
+    """Test samples that nobody would look at: half of a pair, and names that are almost right."""
+    known = [name for names in NAMES for name in names]
+    for name in held:
+        if name not in known and (meant := name.lower()) in known and meant not in held:
+            raise ValueError(f"{path} holds {name}; did you mean {meant}?")
+    for names in NAMES:
+        if {*names[:2]} <= {*held} and (other := [name for name in held if name in known and name not in names]):
+            raise ValueError(f"{path} holds {', '.join(other)} beside {listed(names[:2])}; call them {listed(names)}")
+        for pair in (names[:2], names[2:]):
+            if len(half := [name for name in pair if name in held]) == 1:
+                lacking = next(name for name in pair if name not in held)
+                raise ValueError(f"{path} holds {half[0]} but no {lacking}; give both of them")
 
 
 def _npz(path: Path) -> dict[str, Any]:
@@ -157,7 +107,8 @@ def _classes(path: Path) -> list[str]:
     found = sorted(folder.name for folder in path.iterdir() if folder.is_dir() and folder.name[0] != ".")
     if len(found) < 2:
         raise ValueError(
-            f"{path} has {len(found)} folders; expected one folder of pictures for each of several classes"
+            f"{path} has {len(found)} folder{'s' * (len(found) != 1)}; expected one folder of pictures for each of "
+            "several classes"
         )
     return found
 
@@ -167,29 +118,19 @@ def _pictures(path: Path, kinds: list[str], size: int, grey: bool) -> Samples:
         from PIL import Image
 
     pixels, labels = [], []
+    files = {kind: sorted(f for f in (path / kind).glob("*") if f.suffix.lower() in PICTURES) for kind in kinds}
+    if empty := [kind for kind in kinds if not files[kind] and (path / kind).is_dir()]:
+        raise ValueError(
+            f"{path} has no pictures in {listed(empty)} (files that end in {', '.join(sorted(PICTURES))}), but every "
+            "folder is a class; fill it, or take it away"
+        )
     for number, kind in enumerate(kinds):
-        for file in sorted(f for f in (path / kind).glob("*") if f.suffix.lower() in PICTURES):
+        for file in files[kind]:
             with Image.open(file) as picture:
                 small = picture.convert("L" if grey else "RGB").resize((size, size))
             pixels.append(np.asarray(small, dtype=np.uint8).reshape(size, size, -1))
             labels.append(number)
-    if not pixels:
-        raise ValueError(f"{path} has no pictures; expected files that end in {', '.join(sorted(PICTURES))}")
     return Samples(_real(torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2)), torch.tensor(labels))
-
-
-def split(data: Samples, test: float, seed: int) -> Pair:
-    """This share for testing, drawn with this seed; none where it is 0."""
-    if not 0 <= test < 1:
-        raise ValueError(f"test is {test}, but it is the share of samples kept for testing: 0 <= test < 1")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; seeds are whole numbers from 0 on")
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(data)))
-    kept = round(test * len(data))
-    train, rest = (Samples(data.features[i], data.targets[i]) if len(i) else None for i in (order[kept:], order[:kept]))
-    if train is None:
-        raise ValueError(f"of {len(data)} samples {kept} are kept for testing, and none is left to train with")
-    return train, rest
 
 
 def data_file(text: str) -> Factory | None:

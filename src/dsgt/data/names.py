@@ -14,8 +14,10 @@ from dsgt.data.cifar import cifar10, cifar100
 from dsgt.data.digits import digits
 from dsgt.data.femnist import femnist
 from dsgt.data.mnist import fashion_mnist, mnist
+from dsgt.data.own_shards import own_shards
 from dsgt.data.samples import Samples
 from dsgt.data.shards import Shards
+from dsgt.factories import Factory, is_factory, lookup
 from dsgt.text import nearest
 
 PUBLISHED: dict[str, Callable[..., Any]] = {
@@ -29,6 +31,7 @@ PUBLISHED: dict[str, Callable[..., Any]] = {
 DATA = ("digits", *PUBLISHED)
 _N = TypeVar("_N", int, float)
 PARTITIONS = "equal, dirichlet:ALPHA, labels:COUNT or groups"
+KINDS = ("equal", "dirichlet", "labels", "groups")
 
 
 @lru_cache(maxsize=2)  # the runs of a comparison share them
@@ -44,14 +47,21 @@ def named_data(
     return found
 
 
-def named_partition(text: str, data: Samples, nodes: int, *, seed: int) -> Shards:
-    """``equal``, ``dirichlet:ALPHA``, ``labels:COUNT`` or ``groups``, drawn with this seed."""
+def named_partition(given: str | Factory, data: Samples, nodes: int, *, seed: int) -> Shards:
+    """``equal``, ``dirichlet:ALPHA``, ``labels:COUNT`` or ``groups``, drawn with this seed, or your own:
+    ``module:name``, a function of targets, nodes and seed."""
+    if (own := own_partition(given)) is not None:
+        return own_shards(own, data, nodes, seed)
+    text = str(given)
     kind, _, parameter = text.partition(":")
     if kind == "equal" and not parameter:
         return partition.equal(data, nodes, seed=seed)
     if kind == "groups" and not parameter:
         if data.groups is None:
-            raise ValueError("partition is 'groups', but these samples do not say who made them; FEMNIST's do")
+            raise ValueError(
+                "partition is 'groups', but these samples do not say who made them; FEMNIST's do, and those of a table "
+                "where a column says it, FILE:target=COLUMN,groups=COLUMN"
+            )
         return partition.by_group(data.groups, nodes, seed=seed)
     if kind in ("dirichlet", "labels") and not data.labelled:
         raise ValueError(
@@ -68,7 +78,15 @@ def named_partition(text: str, data: Samples, nodes: int, *, seed: int) -> Shard
     if kind == "labels":
         count = _number(int, parameter or "2", text)
         return partition.by_label(data.targets, nodes, labels_per_node=count, seed=seed)
-    raise ValueError(f"partition is {text!r}; expected {PARTITIONS}")
+    raise ValueError(f"partition is {text!r}; expected {PARTITIONS}; or your own, module:name")
+
+
+def own_partition(given: str | Factory) -> Factory | None:
+    """A person's own; None where it is a built-in name, or nobody's."""
+    if isinstance(given, Factory):
+        return given
+    built_in = given.partition(":")[0] in KINDS
+    return lookup(given, "partition") if is_factory(given) and not built_in else None
 
 
 def _number(kind: type[_N], parameter: str, text: str) -> _N:

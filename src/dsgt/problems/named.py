@@ -53,7 +53,7 @@ def named_problem(
     model: str | Factory,
     *,
     nodes: int,
-    partition: str,
+    partition: str | Factory,
     batch: int,
     seed: int,
     root: Path | None = None,
