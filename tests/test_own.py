@@ -318,7 +318,7 @@ def shares(nodes):
 def unsteady(targets, nodes):
     import numpy as np
 
-    return np.random.permutation(len(targets)).reshape(nodes, -1)
+    return np.random.default_rng().permutation(len(targets)).reshape(nodes, -1)
 
 
 def chords(nodes, jump=1):
