@@ -209,7 +209,7 @@ def test_fit_takes_a_name_and_gives_the_mean_model_with_averaged_statistics():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"lr": lambda k: 0.1, "schedule": "cosine"}, "lr is a function of the round and schedule 'cosine'; give one of them"),
+        ({"lr": lambda k: 0.1, "schedule": "cosine"}, "lr is a function of the round and schedule 'cosine'; give one"),
         ({"model": "logistic"}, "model is 'logistic'; expected one of lenet, mlp"),
         ({"model": "resnet"}, "there is no model called 'resnet'; did you mean 'resnet20'"),
         ({"augment": "flop"}, "there is no augmentation called 'flop'"),
