@@ -315,6 +315,10 @@ def shares(nodes):
     return [[0], [1], [2], [0.25]]
 
 
+def lacking_some(targets, nodes):
+    return torch.arange(len(targets) - nodes).view(nodes, -1)
+
+
 def unsteady(targets, nodes):
     import numpy as np
 
@@ -601,9 +605,10 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         ([*LOADED, "--partition", "mine:nothing"], "the partition 'mine:nothing' gives a NoneType; expected Shards"),
         ([*LOADED, "--partition", "mine:fixed"], "it gives the samples of 11 nodes, but there are 4; give one list"),
         ([*LOADED, "--partition", "mine:owners"], "it gives the samples of 40 nodes, but there are 4; give one list"),
-        ([*LOADED, "--partition", "mine:twice"], "'mine:twice' cannot be used: sample 1 is in 2 shards (36 such in"),
-        ([*LOADED, "--partition", "mine:beyond"], "node 3 holds the sample 40, but they are called 0 ... 39"),
-        ([*LOADED, "--partition", "mine:hollow"], "'mine:hollow' cannot be used: node 3 holds no sample; give every"),
+        ([*LOADED, "--partition", "mine:twice"], "the partition 'mine:twice' cannot be used: sample 1 is in 2 shards"),
+        ([*LOADED, "--partition", "mine:beyond"], "'mine:beyond' cannot be used: it shares out 41 samples, but there are 40"),
+        ([*LOADED, "--partition", "mine:hollow"], "'mine:hollow' cannot be used: every node needs at least one sample"),
+        ([*LOADED, "--partition", "mine:lacking_some"], "it shares out 36 samples, but there are 40; leave samples"),
         ([*LOADED, "--partition", "mine:masks"], "the samples of node 0 are torch.bool; give their numbers, as in"),
         ([*LOADED, "--partition", "mine:shares"], "the samples of node 3 are torch.float64; give their numbers"),
         ([*LOADED, "--partition", "mine:unsteady"], "gives other shards whenever it is called; draw them from its"),

@@ -19,9 +19,8 @@ def own_shards(own: Factory, data: Samples, nodes: int, seed: int) -> Shards:
 
     def make() -> Shards:
         with all_seeded(seed):  # without touching the global streams
-            made = own.make(
-                Shards, list, tuple, np.ndarray, Tensor, targets=data.targets, nodes=nodes, seed=seed
-            )  # fmt: skip
+            kinds = (Shards, list, tuple, np.ndarray, Tensor)
+            made = own.make(*kinds, targets=data.targets, nodes=nodes, seed=seed)
         try:
             return _shards(made, len(data), nodes)
         except (TypeError, ValueError) as error:
@@ -40,18 +39,13 @@ def _shards(made: Any, samples: int, nodes: int) -> Shards:
     parts = [_numbers(part, node) for node, part in enumerate(made)]
     if len(parts) != nodes:
         raise ValueError(f"it gives the samples of {len(parts)} nodes, but there are {nodes}; give one list for each")
-    for node, part in enumerate(parts):
-        if not len(part):
-            raise ValueError(f"node {node} holds no sample; give every node at least one")
-        if len(odd := part[(part < 0) | (part >= samples)]):
-            raise ValueError(f"node {node} holds the sample {int(odd[0])}, but they are called 0 ... {samples - 1}")
-    held = torch.bincount(torch.cat(parts), minlength=samples)
-    if len(wrong := (held != 1).nonzero()):
+    shards = Shards.of(parts)
+    if shards.samples != samples:
         raise ValueError(
-            f"sample {int(wrong[0])} is in {int(held[wrong[0]])} shards ({len(wrong)} such in all), but each of the "
-            f"{samples} must be in exactly one; leave samples out, or copy them, in the data"
+            f"it shares out {shards.samples} samples, but there are {samples}; leave samples out, or copy them, in the "
+            "data"
         )
-    return Shards.of(parts)
+    return shards
 
 
 def _numbers(part: Any, node: int) -> Tensor:
