@@ -606,7 +606,7 @@ def test_data_that_takes_a_node_is_asked_node_by_node(mine: Path):
         ([*LOADED, "--partition", "mine:fixed"], "it gives the samples of 11 nodes, but there are 4; give one list"),
         ([*LOADED, "--partition", "mine:owners"], "it gives the samples of 40 nodes, but there are 4; give one list"),
         ([*LOADED, "--partition", "mine:twice"], "the partition 'mine:twice' cannot be used: sample 1 is in 2 shards"),
-        ([*LOADED, "--partition", "mine:beyond"], "'mine:beyond' cannot be used: it shares out 41 samples, but there are"),
+        ([*LOADED, "--partition", "mine:beyond"], "'mine:beyond' cannot be used: it shares out 41 samples, but"),
         ([*LOADED, "--partition", "mine:hollow"], "'mine:hollow' cannot be used: every node needs at least one sample"),
         ([*LOADED, "--partition", "mine:lacking_some"], "it shares out 36 samples, but there are 40; leave samples"),
         ([*LOADED, "--partition", "mine:masks"], "the samples of node 0 are torch.bool; give their numbers, as in"),
