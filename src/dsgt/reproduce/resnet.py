@@ -204,7 +204,9 @@ def figure(tables: Tables, plan: Study) -> Figure:
             style.band(axes, some, "epochs", "accuracy", colour=colour, label=f"{name}, lr {some['lr'].iloc[0]:g}",
                        line="--" if method in MOMENTUM else "-")  # fmt: skip
         axes.set(xlabel="epochs", ylabel="test accuracy, mean model", title=f"{graph}, {partition}")
-        axes.legend()
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + 0.4 * (high - low))  # the legend lies above the curves
+        axes.legend(loc="upper left", ncols=2, fontsize=6.5)
     picture.suptitle(f"{plan.model} on {plan.images} images of {plan.where}, {plan.nodes} nodes")
     return picture
 
