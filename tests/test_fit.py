@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -166,10 +167,12 @@ def test_what_cannot_be_used_is_told_before_work_starts(given: dict, message: st
         dsgt.fit(**{"model": linear(), "train": samples()} | SMALL | given)
 
 
-def test_a_class_is_a_method_and_a_word_a_dtype():
-    by_word = dsgt.fit(linear(), samples(), **SMALL | {"method": dsgt.DSGT, "dtype": "float64"})
+def test_a_class_is_a_method_a_word_a_dtype_and_numpys_numbers_are_numbers():
+    given = {"method": dsgt.DSGT, "dtype": "float64", "seed": np.int64(0), "lr": np.float32(0.5)}
+    by_word = dsgt.fit(linear(), samples(), **SMALL | given)
     assert by_word.x.dtype == torch.float64
-    assert torch.equal(by_word.x, dsgt.fit(linear(), samples(), **SMALL | {"method": "dsgt", "dtype": torch.float64}).x)
+    given = {"method": "dsgt", "dtype": torch.float64, "seed": 0, "lr": 0.5}
+    assert torch.equal(by_word.x, dsgt.fit(linear(), samples(), **SMALL | given).x)
 
 
 def test_an_augmentation_that_loses_samples_is_named():

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -148,10 +149,11 @@ def fit(
         )
     if batch is not None and batch < 1:
         raise ValueError(f"batch is {batch}; give how many samples all nodes look at in a round, at least 1")
-    if not isinstance(seed, int) or seed < 0:
+    if not isinstance(seed, Integral) or seed < 0:
         raise ValueError(f"seed is {seed!r}; seeds are whole numbers from 0 on")
-    if not callable(lr) and not (isinstance(lr, int | float) and lr > 0):
+    if not callable(lr) and not (isinstance(lr, Real) and lr > 0):
         raise ValueError(f"lr is {lr!r}; give a learning rate above 0, or a function of the round")
+    seed = int(seed)  # NumPy's numbers count too, but hash otherwise
     if not epochs > 0:
         raise ValueError(f"epochs is {epochs}; give how often all samples are looked at, above 0")
     if callable(lr) and schedule != "constant":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import scipy
@@ -58,7 +59,7 @@ class Objects:
 def separated(given: dict[str, Any]) -> tuple[dict[str, Any], Objects]:
     """Settings as words and numbers, and the objects among them; a ValueError says what cannot be used."""
     words, objects = dict(given), Objects()
-    if isinstance(words.get("lrs"), int | float):
+    if isinstance(words.get("lrs"), Real):
         words["lrs"] = (words["lrs"],)
     methods = words.get("methods")
     if isinstance(methods, str | Algorithm | type):

@@ -138,7 +138,8 @@ class DenseMix(Simulated):
         """Every node sends its part of v: to its neighbours, or into an all-reduce."""
         network = self.network
         network.traffic.mixings += 1
-        messages = self.products.vectors if self.all_reduces(v, flow=flow) else self.products.links
+        ring = 2 * (network.nodes - 1)  # of n messages, each an n-th of the vector
+        messages = ring if self.all_reduces(v, flow=flow) else self.products.links
         network.traffic.bytes += messages * (wire_of(v).nbytes // network.nodes)
 
     def all_reduces(self, v: Sendable, *, flow: bool) -> bool:

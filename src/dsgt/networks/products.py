@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dsgt.core import Matrix
 from dsgt.networks.sparse import Array, SparseProduct, is_faster, nonzeros
-from dsgt.topologies.matrix import is_averaging, links, to_dense, vectors_sent
+from dsgt.topologies.matrix import is_averaging, links, to_dense
 
 TRIED_FROM = 3
 """How often a matrix comes before a trial of what BLAS does with it pays: a random one comes in one round only."""
@@ -48,10 +48,8 @@ class Products:
     def __init__(self, W: Matrix) -> None:
         self.W, self._nodes = W, W.shape[0]
         self.averages = is_averaging(W) and self._nodes > 1
-        self.vectors = vectors_sent(W)
-        """How many vectors all nodes together send in a mixing."""
         self.links = links(W)
-        """How many they send where every message goes to a neighbour, and not into one sum."""
+        """How many vectors all nodes together send in a mixing, where every message goes to a neighbour."""
         self._of_tensors: dict[tuple[torch.dtype, torch.device], TensorProduct] = {}
         self._of_arrays: dict[np.dtype[Any], ArrayProduct] = {}
 

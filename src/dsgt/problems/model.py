@@ -316,8 +316,9 @@ def _mixes_samples(module: nn.Module, features: Tensor, outputs: Tensor) -> bool
         alone = module(features[:1])
     except Exception:  # as normalisation by the batch does with a single sample
         return True
-    beside, scale = outputs[:1], float(outputs.abs().max())
-    return alone.shape == beside.shape and not torch.allclose(alone, beside, rtol=0, atol=1e-3 * scale, equal_nan=True)
+    rounding = max(1e-3, 16 * torch.finfo(outputs.dtype).eps)  # in bfloat16 a batch rounds otherwise than a sample
+    beside, apart = outputs[:1], rounding * float(outputs.abs().max())
+    return alone.shape == beside.shape and not torch.allclose(alone, beside, rtol=0, atol=apart, equal_nan=True)
 
 
 @torch.no_grad()

@@ -61,8 +61,3 @@ def links(W: Matrix) -> int:
     if isinstance(W, np.ndarray):
         return int(np.count_nonzero(W) - np.count_nonzero(np.diagonal(W)))
     return int(W.count_nonzero() - np.count_nonzero(W.diagonal()))
-
-
-def vectors_sent(W: Matrix) -> int:
-    """How many m-vectors travel in one mixing, all nodes together; a ring all-reduce where W averages everyone."""
-    return 2 * (W.shape[0] - 1) if is_averaging(W) else links(W)
